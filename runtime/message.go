@@ -1,0 +1,88 @@
+package streamrt
+
+import (
+	"context"
+	"time"
+)
+
+// Headers are the headers of a message: names and values byte for byte as they were published.
+type Headers map[string]string
+
+// Get returns the value of the header, or "" where there is none.
+func (h Headers) Get(name string) string { return h[name] }
+
+// Message is what a handler can learn about the delivery that it runs in, besides the payload.
+type Message struct {
+	// ID names the message for as long as it lives: the same through every retry, delay, dead letter and replay.
+	ID string
+	// EntryID is the id of this entry of the stream; a retry that is a copy has another one.
+	EntryID string
+	// Source is the full key that the message was read from.
+	Source string
+	// Group is the consumer group, "" where the source has none.
+	Group string
+	// Attempt is 1 + the failures so far (Retry, RetryAfter, error, panic, timeout). For the reader of a dead letter it
+	// counts from the burial.
+	Attempt int
+	// Losses counts the owners that vanished while the message was in their hands.
+	Losses int
+	// Deliveries counts the hand-outs of the message, this one included.
+	Deliveries int
+	// Headers are the message's headers; nil where it has none. The map belongs to this delivery.
+	Headers Headers
+	// DeadLetter says how the message died where it is a dead letter, and is nil where it is none.
+	DeadLetter *DeadLetterFacts
+}
+
+// DeadLetterFacts is how and where a message died: the dlq_* fields of a dead letter.
+type DeadLetterFacts struct {
+	// Reason is max_attempts, max_deliveries, unknown_task, malformed or rejected.
+	Reason string
+	// Detail is the final error, with the stack where it was a panic, at most 8 KiB.
+	Detail string
+	// Source is the full key that the message was read from when it was buried, ID its entry there, Group and Handler who buried it.
+	Source, ID, Group, Handler string
+	// Error is the text of the final error, shortened.
+	Error string
+	// Attempts counts the failures before the burial, Losses the owners that vanished, Deliveries the hand-outs.
+	Attempts, Losses, Deliveries int
+	// At is when it was buried, by the server's clock.
+	At time.Time
+}
+
+// Incoming is a message on its way to a handler: what a [Codec] decodes from.
+type Incoming struct {
+	Message Message
+	// Body is the payload. HasBody tells an empty one from none.
+	Body    []byte
+	HasBody bool
+}
+
+type messageKey struct{}
+
+// MessageFrom returns the message of the delivery that ctx belongs to, and the zero Message outside of one.
+func MessageFrom(ctx context.Context) Message {
+	if m, ok := ctx.Value(messageKey{}).(*Message); ok {
+		return *m
+	}
+	return Message{}
+}
+
+// WithMessage returns a context that [MessageFrom] finds m in.
+func WithMessage(ctx context.Context, m *Message) context.Context {
+	return &messageContext{ctx, m}
+}
+
+// messageContext is one allocation where context.WithValue would be two.
+type messageContext struct {
+	context.Context
+	m *Message
+}
+
+// Value answers for the message itself and leaves everything else to the parent.
+func (c *messageContext) Value(key any) any {
+	if key == (messageKey{}) {
+		return c.m
+	}
+	return c.Context.Value(key)
+}

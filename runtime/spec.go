@@ -1,0 +1,44 @@
+// Package streamrt is what generated code calls. A service author rarely writes it out: streamgen turns each
+// //stream:subscriber directive into one Subscribe call, and an app mounts the value that it returns.
+//
+// The folder is named runtime; the package clause is streamrt, so that nobody's errors or imports meet a second
+// package called runtime.
+package streamrt
+
+import "time"
+
+// GeneratedV1 is the version handshake between generated files and this package. A generated file refers to the
+// constant of the version it was written for; a release whose generated code must look different removes the constant,
+// so that stale files stop compiling at a line that says to run go generate again.
+const GeneratedV1 = true
+
+// The units that generated files write durations in, so that they import nothing but this package.
+const (
+	Millisecond = time.Millisecond
+	Second      = time.Second
+	Minute      = time.Minute
+	Hour        = time.Hour
+)
+
+// Spec is one directive as data: what belongs to the message. What belongs to operations (caps, dead letter,
+// concurrency) is given where the subscription is mounted. The zero value of every field but Name means "not given".
+type Spec struct {
+	// Name stands in logs, metrics and dead letters: package.Func or package.Type.Method unless the directive says name=.
+	Name string
+	// Stream is the key of the source stream.
+	Stream string
+	// Group is the consumer group; empty means the broker's DefaultGroup.
+	Group string
+	// Claim makes the subscription take pending entries of its group back once they have been idle for this long.
+	Claim time.Duration
+	// Start is where a group that does not exist yet begins: "0" (the default), "$" or an entry id.
+	Start string
+	// DelaySet is the sorted set that keeps delays durable.
+	DelaySet string
+	// DelayTTL expires an abandoned delay set this long after its last due time.
+	DelayTTL time.Duration
+	// Block is the longest wait of one read; zero means 5 s.
+	Block time.Duration
+	// Timeout is the deadline of the handler's context; zero means none.
+	Timeout time.Duration
+}
