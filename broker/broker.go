@@ -1,0 +1,196 @@
+// Package broker is the contract between the engine that runs handlers and the transport that holds the messages:
+// what is read, how each delivery is settled, and what a transport can do. Service authors meet the destinations and
+// options of publishing and the header names; the rest is for those who write or test a transport.
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// A Broker is one server, or one cluster, that subscriptions read from and publishers write to. All methods are safe
+// for concurrent use.
+type Broker interface {
+	// Address names the server in errors and logs, without user or password.
+	Address() string
+	// Resolve fills in what the broker decides (the default group, the key prefix) and returns the source with full
+	// keys. It does no I/O.
+	Resolve(Source) Source
+	// ResolveKey returns the full key of a destination, prefix included.
+	ResolveKey(key string) string
+	// Problems returns what is wrong with the broker's own configuration (a bad URL, say). It does no I/O.
+	Problems() []error
+	// Connect makes sure that the server answers. It is called again after an error until the start-up time is over, and
+	// returns nil at once when a connection stands.
+	Connect(ctx context.Context) error
+	// Inspect reads what the keys hold and returns one error for each that holds something else than it is used as.
+	Inspect(ctx context.Context, keys []KeyUse) []error
+	// Subscribe prepares one subscription: its consumer group exists when it returns.
+	Subscribe(ctx context.Context, config Config) (Subscription, error)
+	// Publish sends one message, connecting at the first use. A nil error means that it was written once.
+	Publish(ctx context.Context, to Destination, m Outgoing) error
+	// Close ends the connections. Subscriptions are closed before it.
+	Close(ctx context.Context) error
+}
+
+// Structure is the kind of Redis key that a subscription reads or a publisher writes.
+type Structure uint8
+
+// The structures.
+const (
+	StructureStream Structure = iota + 1
+	StructureList
+	StructureChannel
+	// StructureSortedSet is what a delay set is. Nothing reads or publishes to one directly.
+	StructureSortedSet
+)
+
+var structureNames = [...]string{"none", "stream", "list", "channel", "sorted set"}
+
+// String returns the name that errors use.
+func (s Structure) String() string { return structureNames[s] }
+
+// Source is where a subscription reads, as its directive says. After [Broker.Resolve] the keys are full keys.
+type Source struct {
+	Structure Structure
+	Key       string
+	Group     string
+	// Claim makes pending entries come back once they have been idle for so long; 0 is off.
+	Claim time.Duration
+	// Start is where a new group begins.
+	Start string
+	// DelaySet is the key of the sorted set that keeps delays, "" for none.
+	DelaySet string
+	// DelayTTL expires DelaySet so long after its last due time; 0 is never.
+	DelayTTL time.Duration
+	// Block is the longest wait of one read.
+	Block time.Duration
+}
+
+// KeyUse is one key that a mount uses, for [Broker.Inspect].
+type KeyUse struct {
+	// Mount names the mount in the error.
+	Mount string
+	// Role says what the key is to the mount: "source", "dead letter", "delay set".
+	Role      string
+	Key       string
+	Structure Structure
+}
+
+// Config is what [Broker.Subscribe] needs of a mount.
+type Config struct {
+	// Name is the subscription's name, for logs and errors.
+	Name string
+	// Source has been resolved.
+	Source Source
+	// DeadLetter is the full key of the dead letter, "" for none. A delayed entry that cannot be decoded goes there.
+	DeadLetter string
+	Logger     *slog.Logger
+	// Discarded counts a message that is gone without a handler having settled it: why is one of the contract's reasons.
+	Discarded func(why string)
+	// Buried counts a message that the transport itself buried.
+	Buried func(reason string)
+}
+
+// ErrClosed is returned by Read once Stop has been called: nothing more will be read.
+var ErrClosed = errors.New("broker: the subscription is closed")
+
+// A Subscription is one open source. The engine calls Read from one goroutine and Settle from one other, and runs each
+// of Tasks in its own; Stop may come at any time.
+//
+// Its life: Read and Settle and the tasks run; Stop ends reading and makes Read return ErrClosed; the tasks' context
+// ends; what handlers still settle is settled; Release hands back the rest and frees the connections.
+type Subscription interface {
+	// Capabilities says what the source can do. It never changes.
+	Capabilities() Capabilities
+	// Read waits for new deliveries, at most as long as the source's block, and returns up to n of them (n >= 1). None and
+	// nil is a read that ended empty. After an error the engine waits and calls again.
+	Read(ctx context.Context, n int) ([]*Delivery, error)
+	// Stop ends reading: it returns after the read in progress has ended, and what that read still brought is returned by
+	// Read before ErrClosed.
+	Stop(ctx context.Context)
+	// Settle carries out the settlements, in as few round trips as it can, and sets each one's Result and Err. One that
+	// has an Err has had no effect that anybody can see, or only effects that repeating it does not double.
+	Settle(ctx context.Context, batch []*Settlement)
+	// Tasks are the loops that the source needs besides reading (moving due delays, say). Each runs until its context
+	// ends and survives every error of the server by itself.
+	Tasks() []Task
+	// Release hands back everything that the server lists under this consumer and removes the consumer. held are the
+	// deliveries in hand that were not settled, parked ones included.
+	Release(ctx context.Context, held []Held) error
+}
+
+// Task is a loop of a subscription: its name for logs, and what it does until ctx ends.
+type Task struct {
+	Name string
+	Run  func(ctx context.Context)
+}
+
+// Capabilities is what a source can do, which is what decides how an outcome is settled.
+type Capabilities struct {
+	// KeepsPending: an entry whose retry is due later may stay pending and comes back by itself after Claim (claiming).
+	KeepsPending bool
+	// Claim is how long that takes.
+	Claim time.Duration
+	// DelaySet: delays of any length are kept durable.
+	DelaySet bool
+	// PacksFailures: the delivery count of a pending entry is 1000 × failures + losses (+ 1 while it is in hand), see
+	// contract §5. Where it is false the count is Redis's own and counts as attempts.
+	PacksFailures bool
+}
+
+// Delivery is one entry in hand. It is immutable but for what its doc comments say.
+type Delivery struct {
+	// ID is the entry's id.
+	ID string
+	// Count is the server's delivery count with which the entry was handed out. It fences every settlement: a Settle
+	// with another count does nothing.
+	Count int64
+	// Body is the payload; HasBody tells an empty one from none.
+	Body    []byte
+	HasBody bool
+	// Headers are the message's headers in the order they stand in the entry; of a repeated name the last one counts.
+	Headers []HeaderLine
+	// Burial is what the entry says of an earlier burial, nil where it is no dead letter.
+	Burial *Burial
+	// Fields are all the fields of a stream entry as they stand there, repeated names and order kept.
+	Fields []Field
+	// Fault is why the entry cannot be taken apart; the entry is malformed then. nil otherwise.
+	Fault error
+}
+
+// Field is one field of a stream entry. The slices belong to the delivery and are not changed.
+type Field struct{ Name, Value []byte }
+
+// HeaderLine is one header of a message.
+type HeaderLine struct{ Name, Value string }
+
+// Header returns the value of the named header and whether the message has it.
+func (d *Delivery) Header(name string) (string, bool) {
+	for i := len(d.Headers) - 1; i >= 0; i-- {
+		if d.Headers[i].Name == name {
+			return d.Headers[i].Value, true
+		}
+	}
+	return "", false
+}
+
+// MessageID returns the message's id: its header, else the id of this entry, which then becomes the header of the
+// first copy or dead letter.
+func (d *Delivery) MessageID() string {
+	if id, ok := d.Header(HeaderMessageID); ok && id != "" {
+		return id
+	}
+	return d.ID
+}
+
+// Held is a delivery that is handed back.
+type Held struct {
+	ID string
+	// Count is the delivery count that the entry gets back.
+	Count int64
+	// Due is how long the entry should still rest before a peer takes it; 0 is at once.
+	Due time.Duration
+}

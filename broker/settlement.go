@@ -1,0 +1,78 @@
+package broker
+
+import "time"
+
+// Action is what a [Settlement] does.
+type Action uint8
+
+// The actions. Each is one atomic step on the server, fenced by owner and delivery count (but for Ack, which needs no
+// fence): it does nothing unless the entry is still pending, owned by this consumer and at the delivery count that it
+// was handed out with.
+const (
+	// Ack acknowledges the entry.
+	Ack Action = iota + 1
+	// Copy appends the message again, with Edits, and acknowledges the entry.
+	Copy
+	// Delay puts the message, with Edits, into the delay set, due Delay from now by the server's clock, and acknowledges
+	// the entry.
+	Delay
+	// Bury appends the message, with Edits and Burial, to Target and acknowledges the entry.
+	Bury
+	// Keep leaves the entry pending under this consumer, with the delivery count Count and idle time zero.
+	Keep
+	// Unpark is Copy for an entry that was kept with [Keep] and whose body is no longer in hand: the server copies it
+	// from the stream. The Delivery holds ID and Count only.
+	Unpark
+)
+
+var actionNames = [...]string{"none", "ack", "copy", "delay", "bury", "keep", "unpark"}
+
+// String returns the name that logs use.
+func (a Action) String() string { return actionNames[a] }
+
+// Settlement is one step that ends a delivery. The engine fills in what to do; [Subscription.Settle] sets Result and
+// Err.
+type Settlement struct {
+	Delivery *Delivery
+	Action   Action
+	// Edits are how the headers of the copy, the delayed message or the dead letter differ from the entry's.
+	Edits Edits
+	// Delay is how long from now, for Delay. It is never negative.
+	Delay time.Duration
+	// Target is the full key of the dead letter, for Bury.
+	Target string
+	// Burial is what the dead letter says, for Bury. At is set by the server.
+	Burial *Burial
+	// Count is the delivery count that Keep stores.
+	Count int64
+
+	Result Result
+	Err    error
+}
+
+// Edits changes headers: those named in Remove go, those in Set replace their name's value or are added. A message
+// without message-id gets one besides (see [Delivery.MessageID]).
+type Edits struct {
+	Set    []HeaderLine
+	Remove []string
+}
+
+// Result is how a settlement ended.
+type Result uint8
+
+// The results.
+const (
+	// Done: the step was carried out.
+	Done Result = iota + 1
+	// Lost: the entry is somebody else's by now, or was handed out anew; nothing was done.
+	Lost
+	// Gone: the entry is no longer pending (settled before, by a resent command perhaps); nothing was done.
+	Gone
+	// Vanished: the entry was deleted or trimmed while its body was not in hand (Unpark); it was acknowledged.
+	Vanished
+)
+
+var resultNames = [...]string{"failed", "done", "lost", "gone", "vanished"}
+
+// String returns the name that logs use.
+func (r Result) String() string { return resultNames[r] }
