@@ -1,0 +1,35 @@
+// Command streamgen generates the stream_gen.go of each package that has //stream:subscriber directives.
+//
+//	//go:generate go tool streamgen ./...
+//
+// It exits with 0 where everything is generated, with 1 where something in the source stands against it (each finding
+// is a line file:line:col: message, and no file was touched), and with 2 where it was called wrongly or could not work.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/millrace-go/millrace/gen"
+)
+
+func main() {
+	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), "usage: streamgen PATTERN...") }
+	flag.Parse() // exits with 2 where a flag is unknown
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	report, err := gen.Run(ctx, gen.Config{Patterns: flag.Args()})
+	stop()
+	for _, finding := range report.Findings {
+		fmt.Fprintln(os.Stderr, finding)
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "streamgen:", err)
+		os.Exit(2)
+	case len(report.Findings) > 0:
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,37 @@
+package emit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-go/millrace/gen/internal/resolve"
+)
+
+// doc is the variable's comment: the handler it belongs to, what it reads, and what is left to do before it is mounted.
+func doc(s resolve.Subscription) []string {
+	link := "[" + strings.TrimPrefix(s.Type+"."+s.Func, ".") + "]"
+	reads := "stream " + quoted(s.Spec.Stream)
+	if s.Spec.Group != "" {
+		reads += " as group " + quoted(s.Spec.Group)
+	}
+	lines := []string{fmt.Sprintf("%s subscribes %s to %s.", s.Var, link, reads)}
+	switch s.Shape {
+	case resolve.State:
+		lines = append(lines, "It needs its state: mount the value that With returns.")
+	case resolve.Method:
+		lines = append(lines, fmt.Sprintf("It needs its receiver: mount the value that With returns for a *%s.", s.Type))
+	}
+	return lines
+}
+
+// quoted leaves ordinary keys as they are, so that the sentence reads as one.
+func quoted(key string) string {
+	odd := strings.ContainsFunc(key, func(r rune) bool {
+		return r <= ' ' || r == '"' || r == '[' || r == ']' || !strconv.IsPrint(r)
+	})
+	if odd {
+		return strconv.Quote(key)
+	}
+	return key
+}

@@ -1,0 +1,149 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// Tests stays off: with test variants the go command compiles what the tests need, which takes many times as long as
+// everything else here together.
+const checkMode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+	packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax | packages.NeedModule
+
+// check type-checks the scanned packages from source and fills in their Source.
+func check(ctx context.Context, dir string, scans map[string]*scan) error {
+	roots := map[string]bool{}
+	overlay := map[string][]byte{}
+	for _, s := range scans {
+		roots[s.pkg.Dir] = true
+		if g := s.generated; g != nil && g.Ours {
+			overlay[g.Path] = []byte("package " + s.name() + "\n")
+		}
+	}
+	cfg := &packages.Config{
+		Context: ctx,
+		Dir:     dir,
+		Mode:    checkMode,
+		Fset:    token.NewFileSet(),
+		Overlay: overlay,
+		ParseFile: func(fset *token.FileSet, path string, src []byte) (*ast.File, error) {
+			// The cgo tool's output lives in the build cache; it keeps the comments of the file that it was made from.
+			return parse(fset, path, src, roots[filepath.Dir(path)] || strings.HasSuffix(path, ".cgo1.go"))
+		},
+	}
+	loaded, err := packages.Load(cfg, slices.Sorted(maps.Keys(scans))...)
+	if err != nil {
+		return fmt.Errorf("load packages: %w", err)
+	}
+	for _, p := range loaded {
+		s := scans[p.PkgPath]
+		if s == nil {
+			return fmt.Errorf("load packages: the go command returned %s, which was not asked for", p.ID)
+		}
+		s.pkg.Source = source(p, s, cfg.Fset)
+	}
+	for path, s := range scans {
+		if s.pkg.Source == nil {
+			return fmt.Errorf("load packages: the go command did not return %s", path)
+		}
+	}
+	return nil
+}
+
+// parse cuts the bodies away. init and main keep empty ones, which the type check insists on.
+func parse(fset *token.FileSet, path string, src []byte, comments bool) (*ast.File, error) {
+	mode := parser.SkipObjectResolution
+	if comments {
+		mode |= parser.ParseComments
+	}
+	if isGenerated(path, src) {
+		clause, err := parser.ParseFile(fset, path, src, parser.PackageClauseOnly)
+		if err != nil {
+			return nil, nil // a dependency's, cut off before its package clause
+		}
+		return clause, nil
+	}
+	tree, err := parser.ParseFile(fset, path, src, mode)
+	if tree != nil {
+		for _, decl := range tree.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			switch {
+			case !ok || fn.Body == nil:
+			case fn.Recv == nil && (fn.Name.Name == "init" || fn.Name.Name == "main"):
+				fn.Body.List = nil
+			default:
+				fn.Body = nil
+			}
+		}
+	}
+	return tree, err
+}
+
+func source(p *packages.Package, s *scan, fset *token.FileSet) *Source {
+	src := &Source{Path: p.PkgPath, Name: p.Name, Fset: fset, Types: p.Types}
+	if name := s.name(); name != "" {
+		src.Name = name
+	}
+	for _, f := range p.Syntax {
+		if path := fset.Position(f.Package).Filename; s.generated == nil || !s.generated.Ours || path != s.generated.Path {
+			src.Files = append(src.Files, f)
+		}
+	}
+	slices.SortFunc(src.Files, func(a, b *ast.File) int {
+		return strings.Compare(fset.Position(a.Package).Filename, fset.Position(b.Package).Filename)
+	})
+	src.Outside = s.outside(fset, src.Files)
+	for _, e := range p.Errors {
+		if e.Kind == packages.ParseError {
+			src.SyntaxErrors = append(src.SyntaxErrors, Problem{Position: position(e.Pos), Message: e.Msg})
+		}
+	}
+	for _, e := range p.TypeErrors {
+		// Soft errors are about unused imports and missing bodies, both of which cutting bodies away brings about.
+		if !e.Soft {
+			src.TypeErrors = append(src.TypeErrors, Problem{Pos: e.Pos, Position: e.Fset.Position(e.Pos), Message: e.Msg})
+		}
+	}
+	// What the go command cannot find, it reports on the package that is missing, not where it is imported.
+	for _, f := range src.Files {
+		for _, spec := range f.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if dep := p.Imports[path]; err == nil && dep != nil {
+				for _, e := range dep.Errors {
+					if e.Kind == packages.ListError && len(dep.GoFiles) == 0 {
+						src.TypeErrors = append(src.TypeErrors, Problem{Pos: spec.Pos(), Position: fset.Position(spec.Pos()), Message: e.Msg})
+					}
+				}
+			}
+		}
+	}
+	return src
+}
+
+// position reads file:line:col, the form in which packages hands positions on.
+func position(s string) token.Position {
+	pos := token.Position{Filename: s}
+	numbers := []*int{&pos.Column, &pos.Line}
+	for i := 0; i < 2; i++ {
+		at := strings.LastIndexByte(pos.Filename, ':')
+		n, err := strconv.Atoi(pos.Filename[at+1:])
+		if at < 0 || err != nil {
+			break
+		}
+		*numbers[i], pos.Filename = n, pos.Filename[:at]
+	}
+	if pos.Line == 0 { // file:line
+		pos.Line, pos.Column = pos.Column, 0
+	}
+	return pos
+}

@@ -1,0 +1,88 @@
+package load
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/millrace-go/millrace/gen/directive"
+	"github.com/millrace-go/millrace/gen/internal/genfile"
+)
+
+// scan is what the bytes of a package's folder tell.
+type scan struct {
+	pkg       *Package
+	generated *Generated
+	// files are all Go files of the folder, tests and other platforms' included, but not the generated one.
+	files []file
+	// mentions is true where any of them may hold a directive.
+	mentions bool
+}
+
+type file struct {
+	path    string
+	content []byte
+}
+
+func scanDir(dir string) (*scan, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &scan{}
+	for _, e := range entries {
+		if !isGoFile(e) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if genfile.Is(path) {
+			s.generated = &Generated{Path: path, Content: content, Ours: genfile.Ours(content)}
+			if s.generated.Ours {
+				continue
+			}
+		}
+		s.files = append(s.files, file{path, content})
+		s.mentions = s.mentions || directive.Mentions(content)
+	}
+	return s, nil
+}
+
+// name returns the package clause of the files, the generated one not asked: after the package was renamed it still has
+// the old name, and the go command cannot tell who is right.
+func (s *scan) name() string {
+	for _, f := range s.files {
+		if strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.PackageClauseOnly)
+		if err == nil && parsed.Name != nil {
+			return parsed.Name.Name
+		}
+	}
+	return ""
+}
+
+// outside parses the files that are not in the build. Nobody asks whether they are correct.
+func (s *scan) outside(fset *token.FileSet, inBuild []*ast.File) []*ast.File {
+	seen := map[string]bool{}
+	for _, f := range inBuild {
+		seen[fset.Position(f.Package).Filename] = true
+	}
+	var parsed []*ast.File
+	for _, f := range s.files {
+		if seen[f.path] {
+			continue
+		}
+		if tree, _ := parser.ParseFile(fset, f.path, f.content, parser.ParseComments|parser.SkipObjectResolution); tree != nil {
+			parsed = append(parsed, tree)
+		}
+	}
+	return parsed
+}
