@@ -1,0 +1,237 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
+	"github.com/testcontainers/testcontainers-go/wait"
+)
+
+const (
+	redisPort = "6379/tcp"
+	// pullTimeout bounds the first download of an image, some 50 MB.
+	pullTimeout = 3 * time.Minute
+	envReaper   = "TESTCONTAINERS_RYUK_DISABLED"
+)
+
+// containerKind is a server image under Docker.
+type containerKind struct{ label, image, binary string }
+
+func (k containerKind) name() string { return k.label }
+
+func (k containerKind) launch(ctx context.Context, args []string, fixedPort bool) (*instance, error) {
+	// The pull has a limit of its own: ctx is for the start.
+	if err := ensureImage(k.image); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	host, err := daemonHost(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find the address of the Docker engine: %w", err)
+	}
+	var in *instance
+	// A port that was free when it was chosen may be taken when the engine binds it.
+	for range 3 {
+		in, err = k.run(ctx, host, args, fixedPort)
+		if err == nil || !fixedPort || ctx.Err() != nil {
+			break
+		}
+	}
+	return in, err
+}
+
+// run starts one container and waits until its server answers.
+func (k containerKind) run(ctx context.Context, host string, args []string, fixedPort bool) (*instance, error) {
+	binding := network.PortBinding{HostPort: "0"}
+	// Published where the engine is reached and nowhere else: loopback on a developer's machine.
+	switch ip, err := netip.ParseAddr(host); {
+	case err == nil:
+		binding.HostIP = ip
+	case host == "localhost":
+		host = "127.0.0.1"
+		binding.HostIP = netip.MustParseAddr(host)
+	}
+	if fixedPort {
+		port, err := freePort(host)
+		if err != nil {
+			return nil, err
+		}
+		binding.HostPort = strconv.Itoa(port)
+	}
+	cmd := append([]string{k.binary, "--save", "", "--appendonly", "no", "--protected-mode", "no"}, args...)
+	ctr, err := testcontainers.Run(ctx, k.image,
+		testcontainers.WithLogger(log.NewNoopLogger()),
+		testcontainers.WithCmd(cmd...),
+		testcontainers.WithExposedPorts(redisPort),
+		testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
+			hc.PortBindings = network.PortMap{network.MustParsePort(redisPort): {binding}}
+		}),
+		// The port only: whether the server answers is asked through the published address, which is what tests use.
+		testcontainers.WithWaitStrategy(wait.ForMappedPort(redisPort).WithPollInterval(10*time.Millisecond)),
+	)
+	proc := &containerProcess{ctr}
+	fail := func(what string, err error) (*instance, error) {
+		err = fmt.Errorf("%s: %s: %w%s", k.label, what, err, proc.state())
+		return nil, errors.Join(err, proc.remove(context.WithoutCancel(ctx)))
+	}
+	if err != nil {
+		return fail("start "+k.image, err)
+	}
+	port, err := ctr.MappedPort(ctx, redisPort)
+	if err != nil {
+		return fail("find the published port", err)
+	}
+	base := &url.URL{Scheme: "redis", Host: net.JoinHostPort(host, strconv.Itoa(int(port.Num())))}
+	// A server that refuses its arguments exits at once; nobody should wait a minute for that.
+	answer, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	in, err := connect(answer, k, base, proc)
+	if err != nil {
+		return fail("connect", err)
+	}
+	return in, nil
+}
+
+// containerProcess ends and restarts one container. The container may be nil: it was never made.
+type containerProcess struct {
+	ctr *testcontainers.DockerContainer
+}
+
+func (p *containerProcess) stop(ctx context.Context) error {
+	patience := 5 * time.Second
+	return p.ctr.Stop(ctx, &patience)
+}
+
+func (p *containerProcess) start(ctx context.Context) error { return p.ctr.Start(ctx) }
+
+func (p *containerProcess) remove(ctx context.Context) error {
+	if p.ctr == nil {
+		return nil
+	}
+	return p.ctr.Terminate(ctx, testcontainers.StopContext(ctx), testcontainers.StopTimeout(time.Second))
+}
+
+// state says in an error what became of the container.
+func (p *containerProcess) state() string {
+	if p.ctr == nil {
+		return ""
+	}
+	s, err := p.ctr.State(context.Background())
+	if err != nil || s.Running {
+		return ""
+	}
+	return fmt.Sprintf(" (the container has ended with exit code %d)", s.ExitCode)
+}
+
+// dockerAnswers reports why no engine can be used, or nil. It is decided once a process.
+var dockerAnswers = sync.OnceValue(func() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	withoutReaperImage(ctx)
+	provider, err := testcontainers.NewDockerProvider(testcontainers.WithLogger(log.NewNoopLogger()))
+	if err != nil {
+		return err
+	}
+	defer provider.Close() //nolint:errcheck // only read from
+	return provider.Health(ctx)
+})
+
+// withoutReaperImage switches the reaper of testcontainers off where its image is neither here nor to be had. It must
+// run before testcontainers reads its configuration, which it does once; without it no container would start on a
+// machine that has the server images and no registry.
+func withoutReaperImage(ctx context.Context) {
+	if os.Getenv(envReaper) != "" {
+		return
+	}
+	docker, err := client.New(client.FromEnv)
+	if err != nil {
+		return
+	}
+	defer docker.Close() //nolint:errcheck // only read from
+	if _, err := docker.Ping(ctx, client.PingOptions{}); err != nil {
+		return
+	}
+	if pull(docker, testcontainers.ReaperDefaultImage) != nil {
+		_ = os.Setenv(envReaper, "true") // fails for malformed names only
+	}
+}
+
+var images sync.Map // image → func() error, so that a pull which failed is not tried again
+
+// ensureImage reports a missing server where the image is neither on the machine nor to be pulled.
+func ensureImage(image string) error {
+	if os.Getenv("TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX") != "" {
+		return nil // testcontainers renames the image and pulls it itself
+	}
+	once, _ := images.LoadOrStore(image, sync.OnceValue(func() error {
+		docker, err := testcontainers.NewDockerClientWithOpts(context.Background())
+		if err != nil {
+			return missing("no Docker engine answers: %v", err)
+		}
+		defer docker.Close() //nolint:errcheck // only read from
+		if err := pull(docker, image); err != nil {
+			return missing("the image %s is not on this machine and cannot be pulled (%v)", image, err)
+		}
+		return nil
+	}))
+	return once.(func() error)()
+}
+
+// puller is the part of a Docker client that pull needs; testcontainers' client and the plain one both have it.
+type puller interface {
+	ImageInspect(ctx context.Context, image string, opts ...client.ImageInspectOption) (client.ImageInspectResult, error)
+	ImagePull(ctx context.Context, ref string, opts client.ImagePullOptions) (client.ImagePullResponse, error)
+}
+
+// pull gets an image that is not there yet. It tries once: testcontainers would retry an unreachable registry for
+// minutes.
+func pull(docker puller, image string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), pullTimeout)
+	defer cancel()
+	if _, err := docker.ImageInspect(ctx, image); err == nil {
+		return nil
+	}
+	answer, err := docker.ImagePull(ctx, image, client.ImagePullOptions{})
+	if err != nil {
+		return err
+	}
+	return answer.Wait(ctx)
+}
+
+// daemonHost is where published ports are reached.
+func daemonHost(ctx context.Context) (string, error) {
+	provider, err := testcontainers.NewDockerProvider(testcontainers.WithLogger(log.NewNoopLogger()))
+	if err != nil {
+		return "", err
+	}
+	defer provider.Close() //nolint:errcheck // only read from
+	return provider.DaemonHost(ctx)
+}
+
+// freePort asks the kernel for a port that nobody listens on. Where the host is not this machine, the loopback's answer
+// is as good a guess as any.
+func freePort(host string) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close() //nolint:errcheck // it was opened to be closed
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

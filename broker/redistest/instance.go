@@ -1,0 +1,121 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// process is a server that redistest started. Stopping one that is stopped is no error.
+type process interface {
+	stop(ctx context.Context) error
+	start(ctx context.Context) error
+	// remove ends it for good, with everything that it left on the machine.
+	remove(ctx context.Context) error
+}
+
+// instance is a server that answers.
+type instance struct {
+	kind    kind
+	base    *url.URL
+	version string
+	proc    process // nil where the server is somebody else's
+	dbs     *databases
+}
+
+// connect makes the instance of a server at base, once it answers.
+func connect(ctx context.Context, k kind, base *url.URL, proc process) (*instance, error) {
+	in := &instance{kind: k, base: base, proc: proc}
+	if err := in.answer(ctx); err != nil {
+		return nil, err
+	}
+	c := in.client(0)
+	defer c.Close() //nolint:errcheck // it held one read
+	info, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its version: %w", in.url(0), err)
+	}
+	in.version = versionOf(info)
+	in.dbs = newDatabases(in, proc == nil)
+	return in, nil
+}
+
+// answer waits until the server has started and loaded its data. The first ten tries come quickly because a server
+// without data is up within a few milliseconds.
+func (in *instance) answer(ctx context.Context) error {
+	opts, err := redis.ParseURL(in.url(0))
+	if err != nil {
+		return err
+	}
+	opts.MaxRetries = -1
+	opts.DialerRetries = 1
+	c := redis.NewClient(opts)
+	defer c.Close() //nolint:errcheck // nothing was written
+	for try := 0; ; try++ {
+		err := c.Ping(ctx).Err()
+		if err == nil {
+			return nil
+		}
+		pause := 10 * time.Millisecond
+		if try >= 10 {
+			pause = 100 * time.Millisecond
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s at %s does not answer: %w", in.kind.name(), in.base.Redacted(), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// url is the server's address with a logical database.
+func (in *instance) url(db int) string {
+	u := *in.base
+	if u.Scheme == "unix" {
+		q := u.Query()
+		q.Set("db", strconv.Itoa(db))
+		u.RawQuery = q.Encode()
+		return u.String()
+	}
+	u.Path = "/" + strconv.Itoa(db)
+	return u.String()
+}
+
+// client makes a client for one database. The URL was parsed before, so it cannot be wrong here.
+func (in *instance) client(db int) *redis.Client {
+	opts, err := redis.ParseURL(in.url(db))
+	if err != nil {
+		panic("redistest: " + err.Error())
+	}
+	return redis.NewClient(opts)
+}
+
+// remove ends a server that redistest started.
+func (in *instance) remove() error {
+	if in.proc == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return in.proc.remove(ctx)
+}
+
+// versionOf reads the version from INFO; Valkey reports its own beside a Redis version for old clients.
+func versionOf(info string) string {
+	var version string
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch key {
+		case "valkey_version":
+			return value
+		case "redis_version":
+			version = value
+		}
+	}
+	return version
+}
