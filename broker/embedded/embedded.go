@@ -1,0 +1,80 @@
+// Package embedded is a Redis server inside the process: miniredis behind the production code of redisbroker, scripts
+// included. It is for tests and for trying things out; what it holds is gone when it is closed. Connections to it are
+// in-memory pipes, so that it also runs on the paused clock of testing/synctest.
+//
+// It lacks what miniredis lacks: XREADGROUP CLAIM, CLIENT UNBLOCK, ACL, CONFIG and a few others. Where the broker knows
+// another way it takes it here, as it does on an older server.
+package embedded
+
+import (
+	"context"
+	"net"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/millrace-go/millrace/broker/redisbroker"
+)
+
+// Server is one in-process server. It is safe for concurrent use.
+type Server struct{ redis *miniredis.Miniredis }
+
+// NewServer starts an empty server. Nothing listens on the network.
+func NewServer() *Server {
+	m := miniredis.NewMiniRedis()
+	// Without it no key would ever expire.
+	m.ClockTTL(true)
+	return &Server{m}
+}
+
+// Client returns a new client of the server, which the caller closes.
+func (s *Server) Client() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: "embedded:6379",
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			conn, err := s.redis.Dial()
+			if err != nil {
+				return nil, err
+			}
+			return newPipe(conn), nil
+		},
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// Broker returns a new broker on the server, as one more process would have. Closing it leaves the server running.
+func (s *Server) Broker(options ...redisbroker.Option) *redisbroker.Broker {
+	client := s.Client()
+	defer client.Close() //nolint:errcheck // it has no connection: only its options are taken
+	return redisbroker.FromClient(client, options...)
+}
+
+// Close stops the server; its keys are gone.
+func (s *Server) Close() { s.redis.Close() }
+
+// Broker is a broker with a server of its own.
+type Broker struct {
+	*redisbroker.Broker
+	server *Server
+}
+
+// New returns a broker with an empty server of its own, which lives until the broker is closed.
+func New(options ...redisbroker.Option) *Broker {
+	server := NewServer()
+	return &Broker{server.Broker(options...), server}
+}
+
+// Client returns a new client of the broker's server, which the caller closes.
+func (b *Broker) Client() *redis.Client { return b.server.Client() }
+
+// Server returns the broker's server.
+func (b *Broker) Server() *Server { return b.server }
+
+// Close ends the broker's connections and stops its server.
+func (b *Broker) Close(ctx context.Context) error {
+	err := b.Broker.Close(ctx)
+	b.server.Close()
+	return err
+}

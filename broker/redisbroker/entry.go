@@ -1,0 +1,102 @@
+package redisbroker
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+const (
+	// fieldPayload holds the body of a stream entry; each header is a field of its own.
+	fieldPayload = "_payload"
+	headerPrefix = "h:"
+	burialPrefix = "dlq_"
+)
+
+// delivery takes the fields of an entry apart. It cannot fail: an entry without a payload has none, and what that means
+// is the codec's.
+func delivery(id string, count int64, fields []broker.Field) *broker.Delivery {
+	d := &broker.Delivery{ID: id, Count: count, Fields: fields}
+	for _, f := range fields {
+		switch {
+		case string(f.Name) == fieldPayload:
+			d.Body, d.HasBody = f.Value, true
+		case len(f.Name) > len(headerPrefix) && string(f.Name[:len(headerPrefix)]) == headerPrefix:
+			if d.Headers == nil {
+				d.Headers = make([]broker.HeaderLine, 0, (len(fields)+1)/2)
+			}
+			d.Headers = append(d.Headers, broker.HeaderLine{Name: headerName(f.Name[len(headerPrefix):]), Value: string(f.Value)})
+		case len(f.Name) > len(burialPrefix) && string(f.Name[:len(burialPrefix)]) == burialPrefix:
+			setBurial(d, f)
+		}
+	}
+	return d
+}
+
+// setBurial takes one dlq_* field. Only an entry that carries dlq_reason is a dead letter: a foreign field that happens
+// to begin alike makes none.
+func setBurial(d *broker.Delivery, f broker.Field) {
+	name := string(f.Name)
+	if d.Burial == nil {
+		if name != broker.FieldReason {
+			return
+		}
+		d.Burial = new(broker.Burial)
+	} else if name == broker.FieldReason {
+		// Each burial appends a whole set that begins with the reason; the last one counts.
+		*d.Burial = broker.Burial{}
+	}
+	d.Burial.Set(name, string(f.Value))
+}
+
+// headerName spares the allocation for the names that most messages carry.
+func headerName(name []byte) string {
+	switch string(name) {
+	case broker.HeaderMessageID:
+		return broker.HeaderMessageID
+	case broker.HeaderRetryCount:
+		return broker.HeaderRetryCount
+	case broker.HeaderRetryGroup:
+		return broker.HeaderRetryGroup
+	case broker.HeaderHistory:
+		return broker.HeaderHistory
+	case broker.HeaderContentType:
+		return broker.HeaderContentType
+	case broker.HeaderTask:
+		return broker.HeaderTask
+	case broker.HeaderTraceParent:
+		return broker.HeaderTraceParent
+	}
+	return string(name)
+}
+
+// edited returns the fields of a copy of the entry: those that the edits name are left out and set, everything else
+// stands as it stood, repeated names and order kept. A message that has no id gets the entry's.
+func edited(d *broker.Delivery, edits broker.Edits) []broker.Field {
+	fields := make([]broker.Field, 0, len(d.Fields)+len(edits.Set)+1)
+	for _, f := range d.Fields {
+		if name, ok := strings.CutPrefix(string(f.Name), headerPrefix); ok && touches(edits, name) {
+			continue
+		}
+		fields = append(fields, f)
+	}
+	for _, h := range edits.Set {
+		fields = append(fields, field(headerPrefix+h.Name, h.Value))
+	}
+	if id, ok := d.Header(broker.HeaderMessageID); (!ok || id == "") && !slices.ContainsFunc(edits.Set, isMessageID) {
+		fields = append(fields, field(headerPrefix+broker.HeaderMessageID, d.ID))
+	}
+	return fields
+}
+
+func isMessageID(h broker.HeaderLine) bool { return h.Name == broker.HeaderMessageID }
+
+func field(name, value string) broker.Field {
+	return broker.Field{Name: []byte(name), Value: []byte(value)}
+}
+
+func touches(edits broker.Edits, name string) bool {
+	return slices.Contains(edits.Remove, name) ||
+		slices.ContainsFunc(edits.Set, func(h broker.HeaderLine) bool { return h.Name == name })
+}

@@ -1,0 +1,225 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+const (
+	// A batch of the mover is small enough that the server answers others meanwhile.
+	moveEntries = 500
+	moveBytes   = 1 << 20
+	// moveSleep is the longest sleep of the mover: what other processes delay is noticed so late at worst.
+	moveSleep = time.Second
+	// moveLease keeps a member that this process cannot move out of the way for a while.
+	moveLease = 30 * time.Second
+	// The mover waits so long after an error, doubling.
+	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+)
+
+// mover appends due members of the delay set to the stream. Any number of processes may run one: a member is moved by
+// whoever is first, in one step.
+type mover struct {
+	s    *subscription
+	wake chan time.Time
+}
+
+func newMover(s *subscription) *mover { return &mover{s: s, wake: make(chan time.Time, 1)} }
+
+// expect tells the mover that this process has just delayed a message by so much. It never blocks.
+func (m *mover) expect(d time.Duration) {
+	due := time.Now().Add(min(d, longestDelay))
+	for {
+		select {
+		case m.wake <- due:
+			return
+		default:
+		}
+		// One note is enough: the earlier one.
+		select {
+		case other := <-m.wake:
+			if other.Before(due) {
+				due = other
+			}
+		default:
+		}
+	}
+}
+
+// run moves until ctx ends.
+func (m *mover) run(ctx context.Context) {
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		wait, err := m.move(ctx)
+		switch {
+		case err == nil && pause > 0:
+			pause = 0
+			m.s.log.Info("delayed messages are moved again", "subscription", m.s.name, "delay_set", m.s.source.DelaySet)
+		case err != nil && ctx.Err() == nil:
+			if pause == 0 {
+				m.s.log.Warn("delayed messages cannot be moved", "subscription", m.s.name, "delay_set", m.s.source.DelaySet, "error", err)
+			}
+			pause = min(max(2*pause, firstPause), longestPause)
+			wait = pause/2 + rand.N(pause/2) //nolint:gosec // jitter
+		}
+		m.sleep(ctx, wait, err == nil)
+	}
+}
+
+// sleep waits, or less where a message was delayed meanwhile that is due earlier.
+func (m *mover) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
+	if wait <= 0 {
+		return
+	}
+	until := time.Now().Add(wait)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	wake := m.wake
+	if !wakeable {
+		wake = nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case due := <-wake:
+			if due.Before(until) {
+				until = due
+				timer.Reset(time.Until(due))
+			}
+		}
+	}
+}
+
+// move moves one batch, and returns how long to wait before the next.
+func (m *mover) move(ctx context.Context) (time.Duration, error) {
+	s := m.s
+	reply, err := run(ctx, s.client, append(dueScript.args(2, s.source.DelaySet), moveEntries, moveBytes))
+	if err != nil {
+		return 0, err
+	}
+	parts, _ := reply.([]any)
+	if len(parts) == 0 {
+		return 0, errReply
+	}
+	next, _ := parts[0].(int64)
+	members := make([]string, 0, len(parts)-1)
+	for _, part := range parts[1:] {
+		text, _ := part.(string)
+		members = append(members, text)
+	}
+	if len(members) > 0 {
+		if err := m.moveMembers(ctx, members); err != nil {
+			return 0, err
+		}
+	}
+	if next < 0 {
+		return moveSleep, nil
+	}
+	return min(time.Duration(next)*time.Millisecond, moveSleep), nil
+}
+
+// The targets of the move script, by index of its keys.
+const (
+	moveLater   = -1
+	moveNowhere = 0
+	moveStream  = 2
+	moveBuried  = 3
+)
+
+func (m *mover) moveMembers(ctx context.Context, members []string) error {
+	s := m.s
+	keys := []string{s.source.DelaySet, s.source.Key}
+	if s.config.DeadLetter != "" {
+		keys = append(keys, s.config.DeadLetter)
+	}
+	args := append(moveScript.args(8*len(members), keys...), milliseconds(moveLease))
+	targets := make([]int, len(members))
+	var wide [][]broker.Field
+	for i, text := range members {
+		fields, err := decodeMember([]byte(text))
+		target := moveStream
+		switch {
+		case errors.Is(err, errNewerMember):
+			target, fields = moveLater, nil
+			s.log.Warn("a delayed message was written by a later version of this library; left for a process that knows it",
+				"subscription", s.name, "delay_set", s.source.DelaySet)
+		case err != nil && s.config.DeadLetter == "":
+			target, fields = moveNowhere, nil
+			s.log.Error("a delayed message cannot be decoded and there is no dead letter; discarded",
+				"subscription", s.name, "delay_set", s.source.DelaySet, "bytes", len(text), "error", err)
+		case err != nil:
+			target, fields = moveBuried, s.malformed(text, err)
+		case len(fields) > wideFields:
+			// The lease keeps the other movers off while it is written and removed in two steps.
+			target = moveLater
+			wide = append(wide, append(fields, broker.Field{Value: []byte(text)}))
+			fields = nil
+		}
+		targets[i] = target
+		args = appendFields(append(args, text, target, 2*len(fields)), fields)
+	}
+	reply, err := run(ctx, s.client, args)
+	if err != nil {
+		return err
+	}
+	if err := m.moved(reply, targets); err != nil {
+		return err
+	}
+	for _, fields := range wide {
+		if err := m.moveWide(ctx, fields[:len(fields)-1], fields[len(fields)-1].Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved counts what the script buried or discarded, and returns the first error that it met.
+func (m *mover) moved(reply any, targets []int) error {
+	results, _ := reply.([]any)
+	if len(results) != len(targets) {
+		return errReply
+	}
+	var failure error
+	for i, r := range results {
+		switch text, _ := r.(string); {
+		case text == "done" && targets[i] == moveBuried:
+			m.s.config.Buried(broker.ReasonMalformed)
+		case text == "done" && targets[i] == moveNowhere:
+			m.s.config.Discarded(broker.ReasonMalformed)
+		case text != "done" && text != "gone" && failure == nil:
+			failure = serverError(text)
+		}
+	}
+	return failure
+}
+
+// moveWide moves a message with more fields than a script can append: written first, then removed, so that a crash in
+// between leaves it twice and never loses it.
+func (m *mover) moveWide(ctx context.Context, fields []broker.Field, member []byte) error {
+	s := m.s
+	args := append(make([]any, 0, 3+2*len(fields)), "XADD", s.source.Key, "*")
+	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {
+		return err
+	}
+	return s.client.ZRem(ctx, s.source.DelaySet, member).Err()
+}
+
+// malformed is the dead letter of a member that nobody can decode: its bytes are the payload.
+func (s *subscription) malformed(text string, cause error) []broker.Field {
+	burial := broker.Burial{
+		Reason: broker.ReasonMalformed, Detail: cause.Error(), Error: cause.Error(),
+		Source: s.source.DelaySet, Group: s.source.Group, Handler: s.name, At: time.Now(),
+	}
+	fields := []broker.Field{field(fieldPayload, text)}
+	for _, h := range burial.Fields() {
+		fields = append(fields, field(h.Name, h.Value))
+	}
+	return fields
+}

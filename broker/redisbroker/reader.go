@@ -1,0 +1,133 @@
+package redisbroker
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// readMargin is how much longer than its block a read may take before the connection counts as dead.
+const readMargin = 5 * time.Second
+
+// reader is the connection of a subscription's blocking reads. One goroutine reads; interrupt may come from any other.
+type reader struct {
+	client *redis.Client
+	admin  *redis.Client // for CLIENT UNBLOCK
+
+	connID atomic.Int64 // the server's number for the connection, 0 where it has none
+	mu     sync.Mutex   // guards conn; not held over I/O
+	conn   net.Conn
+
+	reading atomic.Bool
+	hungUp  atomic.Bool   // the connection was closed on purpose
+	ended   chan struct{} // one signal after each read
+}
+
+// newReader dials nothing yet. block is the longest wait of one read.
+func newReader(base *redis.Options, admin *redis.Client, block time.Duration) *reader {
+	r := &reader{admin: admin, ended: make(chan struct{}, 1)}
+	options := *base
+	options.PoolSize, options.MinIdleConns, options.MaxIdleConns = 1, 0, 1
+	options.ReadTimeout = block + readMargin
+	options.ContextTimeoutEnabled = false
+	dial := options.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(&options)
+	}
+	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			r.mu.Lock()
+			r.conn = conn
+			r.mu.Unlock()
+		}
+		return conn, err
+	}
+	onConnect := options.OnConnect
+	options.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		if onConnect != nil {
+			if err := onConnect(ctx, cn); err != nil {
+				return err
+			}
+		}
+		// A server that has no such command, or refuses it, is interrupted by closing the connection.
+		id, err := cn.ClientID(ctx).Result()
+		if err != nil && !isRefused(err) {
+			return err
+		}
+		r.connID.Store(id)
+		return nil
+	}
+	r.client = redis.NewClient(&options)
+	return r
+}
+
+// read sends one command and returns the raw reply, which the caller owns. stopped is asked after the read has been
+// announced: an interrupt that came before finds nothing to end, and must not be lost.
+func (r *reader) read(ctx context.Context, args []any, stopped func() bool) ([]byte, error) {
+	r.reading.Store(true)
+	defer func() {
+		r.reading.Store(false)
+		select {
+		case r.ended <- struct{}{}:
+		default:
+		}
+	}()
+	if stopped() {
+		return nil, nil
+	}
+	var buffer bytes.Buffer
+	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, &buffer, args...))
+	return buffer.Bytes(), err
+}
+
+// interrupt ends the read in progress, if there is one, and returns when it has ended. Closing the connection instead
+// would strand what the server is just handing out, so that it is done only where CLIENT UNBLOCK is not to be had. The
+// command does nothing to a read that has not begun to block, and is therefore repeated.
+func (r *reader) interrupt(ctx context.Context) {
+	for wait := time.Millisecond; r.reading.Load(); wait = min(2*wait, 50*time.Millisecond) {
+		if !r.unblock(ctx) {
+			r.hangUp()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-r.ended:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			r.hangUp()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+func (r *reader) unblock(ctx context.Context) bool {
+	id := r.connID.Load()
+	return id != 0 && r.admin.ClientUnblock(ctx, id).Err() == nil
+}
+
+func (r *reader) hangUp() {
+	r.mu.Lock()
+	conn := r.conn
+	r.mu.Unlock()
+	if conn != nil {
+		r.hungUp.Store(true)
+		_ = conn.Close() // the read reports what becomes of it
+	}
+}
+
+func (r *reader) close() error { return r.client.Close() }
+
+// interrupted turns the error of a read that hung up on purpose into none.
+func (r *reader) interrupted(err error) error {
+	if err != nil && r.hungUp.Swap(false) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,243 @@
+package redisbroker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+// Replies that carry entries are parsed in place from their bytes: go-redis would allocate every field apart, and lets
+// repeated field names collapse.
+
+var errReply = errors.New("redis: a reply that is no list of entries")
+
+// reply walks through one raw RESP reply, version 2 or 3. What it returns points into the buffer.
+type reply struct {
+	data []byte
+	at   int
+}
+
+// serverError is an error reply, as go-redis would return it.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError marks the text as the server's own, for [isRefused].
+func (e serverError) RedisError() {}
+
+var _ redis.Error = serverError("")
+
+// line returns the next line: its type byte and the rest.
+func (r *reply) line() (byte, []byte, error) {
+	end := bytes.Index(r.data[r.at:], []byte("\r\n"))
+	if end < 1 {
+		return 0, nil, errReply
+	}
+	line := r.data[r.at : r.at+end]
+	r.at += end + 2
+	if line[0] == '-' {
+		return 0, nil, serverError(line[1:])
+	}
+	return line[0], line[1:], nil
+}
+
+// length reads the head of an array or a map, and returns the number of elements (a map's pairs count twice), -1 for nil.
+func (r *reply) length() (int, error) {
+	kind, rest, err := r.line()
+	if err != nil {
+		return 0, err
+	}
+	if kind == '_' {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(string(rest))
+	if err != nil {
+		return 0, errReply
+	}
+	switch kind {
+	case '*', '~':
+		return n, nil
+	case '%':
+		return 2 * n, nil
+	case '$': // $-1 is RESP 2's nil
+		if n == -1 {
+			return -1, nil
+		}
+	}
+	return 0, errReply
+}
+
+// text reads a string.
+func (r *reply) text() ([]byte, error) {
+	kind, rest, err := r.line()
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case '+':
+		return rest, nil
+	case '$':
+		n, err := strconv.Atoi(string(rest))
+		if err != nil || n < 0 || r.at+n+2 > len(r.data) {
+			return nil, errReply
+		}
+		s := r.data[r.at : r.at+n : r.at+n]
+		r.at += n + 2
+		return s, nil
+	}
+	return nil, errReply
+}
+
+// integer reads a number.
+func (r *reply) integer() (int64, error) {
+	kind, rest, err := r.line()
+	if err != nil {
+		return 0, err
+	}
+	if kind != ':' {
+		return 0, errReply
+	}
+	return strconv.ParseInt(string(rest), 10, 64)
+}
+
+// fields reads the names and values of an entry; none and false for one that has vanished.
+func (r *reply) fields(room []broker.Field) ([]broker.Field, bool, error) {
+	n, err := r.length()
+	if err != nil {
+		return room, false, err
+	}
+	if n < 0 {
+		return room, false, nil
+	}
+	for range n / 2 {
+		name, err := r.text()
+		if err != nil {
+			return room, false, err
+		}
+		value, err := r.text()
+		if err != nil {
+			return room, false, err
+		}
+		room = append(room, broker.Field{Name: name, Value: value})
+	}
+	return room, true, nil
+}
+
+// parseRead reads the reply of XREADGROUP of one stream. Entries that were pending before come with their idle time and
+// delivery count where CLAIM was given. It returns the ids of the entries that have vanished apart.
+func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanished []string, err error) {
+	r := &reply{data: data}
+	n, err := r.length()
+	if err != nil || n <= 0 {
+		return nil, 0, nil, err
+	}
+	// RESP 2 wraps the pair of key and entries into an array, RESP 3 has a map.
+	if data[0] == '*' {
+		if _, err := r.length(); err != nil {
+			return nil, 0, nil, err
+		}
+	}
+	if _, err := r.text(); err != nil {
+		return nil, 0, nil, err
+	}
+	entries, err := r.length()
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	deliveries = make([]*broker.Delivery, 0, max(entries, 0))
+	var room []broker.Field
+	for range entries {
+		parts, err := r.length()
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		id, err := r.text()
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		start := len(room)
+		room, present, err := r.fields(room)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		before := int64(0)
+		if parts == 4 {
+			if _, err := r.integer(); err != nil { // idle time
+				return nil, 0, nil, err
+			}
+			if before, err = r.integer(); err != nil {
+				return nil, 0, nil, err
+			}
+		}
+		if before > 0 {
+			pending++
+		}
+		if !present {
+			vanished = append(vanished, string(id))
+			continue
+		}
+		deliveries = append(deliveries, delivery(string(id), before+1, room[start:len(room):len(room)]))
+	}
+	return deliveries, pending, vanished, nil
+}
+
+// parseTaken reads the reply of the take script: [vanished ids, [id, count, fields]...].
+func parseTaken(data []byte) (deliveries []*broker.Delivery, vanished []string, err error) {
+	r := &reply{data: data}
+	if _, err := r.length(); err != nil {
+		return nil, nil, err
+	}
+	n, err := r.length()
+	if err != nil {
+		return nil, nil, err
+	}
+	for range n {
+		id, err := r.text()
+		if err != nil {
+			return nil, nil, err
+		}
+		vanished = append(vanished, string(id))
+	}
+	if n, err = r.length(); err != nil {
+		return nil, nil, err
+	}
+	for range n {
+		if _, err := r.length(); err != nil {
+			return nil, nil, err
+		}
+		id, err := r.text()
+		if err != nil {
+			return nil, nil, err
+		}
+		count, err := r.integer()
+		if err != nil {
+			return nil, nil, fmt.Errorf("delivery count of %s: %w", id, err)
+		}
+		fields, _, err := r.fields(nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		deliveries = append(deliveries, delivery(string(id), count, fields))
+	}
+	return deliveries, vanished, nil
+}
+
+// rawReply sends one command and returns the bytes of the reply, an error reply as an error.
+func rawReply(ctx context.Context, client *redis.Client, args []any) ([]byte, error) {
+	var buffer bytes.Buffer
+	if err := client.Process(ctx, redis.NewRawWriteToCmd(ctx, &buffer, args...)); err != nil {
+		return nil, err
+	}
+	data := buffer.Bytes()
+	if len(data) > 0 && data[0] == '-' {
+		_, _, err := (&reply{data: data}).line()
+		return nil, err
+	}
+	return data, nil
+}

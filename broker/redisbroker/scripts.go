@@ -1,0 +1,127 @@
+package redisbroker
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // EVALSHA names scripts by SHA-1; nothing is secured by it
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed scripts/fence.lua
+var fenceLua string
+
+//go:embed scripts/copy.lua
+var copyLua string
+
+//go:embed scripts/bury.lua
+var buryLua string
+
+//go:embed scripts/delay.lua
+var delayLua string
+
+//go:embed scripts/keep.lua
+var keepLua string
+
+//go:embed scripts/unpark.lua
+var unparkLua string
+
+//go:embed scripts/ack.lua
+var ackLua string
+
+//go:embed scripts/check.lua
+var checkLua string
+
+//go:embed scripts/take.lua
+var takeLua string
+
+//go:embed scripts/release.lua
+var releaseLua string
+
+//go:embed scripts/due.lua
+var dueLua string
+
+//go:embed scripts/move.lua
+var moveLua string
+
+// Scripts that settle begin with the fence.
+var (
+	copyScript    = newScript(fenceLua + copyLua)
+	buryScript    = newScript(fenceLua + buryLua)
+	delayScript   = newScript(fenceLua + delayLua)
+	keepScript    = newScript(fenceLua + keepLua)
+	unparkScript  = newScript(fenceLua + unparkLua)
+	ackScript     = newScript(fenceLua + ackLua)
+	checkScript   = newScript(fenceLua + checkLua)
+	takeScript    = newScript(fenceLua + takeLua)
+	releaseScript = newScript(fenceLua + releaseLua)
+	dueScript     = newScript(dueLua)
+	moveScript    = newScript(moveLua)
+
+	allScripts = []*script{
+		copyScript, buryScript, delayScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
+		releaseScript, dueScript, moveScript,
+	}
+)
+
+// script is a Lua script that the server knows by its digest. go-redis's own Script cannot be put into a pipeline and
+// sent again when the server has forgotten it.
+type script struct{ source, sha string }
+
+func newScript(source string) *script {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
+	return &script{source, hex.EncodeToString(sum[:])}
+}
+
+// args returns the EVALSHA command with room for n more arguments.
+func (s *script) args(n int, keys ...string) []any {
+	args := make([]any, 0, 3+len(keys)+n)
+	args = append(args, "EVALSHA", s.sha, len(keys))
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return args
+}
+
+// loadScripts gives the server every script, in one round trip.
+func loadScripts(ctx context.Context, client *redis.Client) error {
+	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, s := range allScripts {
+			p.ScriptLoad(ctx, s.source)
+		}
+		return nil
+	})
+	return err
+}
+
+// run sends one script call, and once more where the server has forgotten its scripts (a restart, SCRIPT FLUSH).
+func run(ctx context.Context, client *redis.Client, args []any) (any, error) {
+	reply, err := client.Do(ctx, args...).Result()
+	if isNoScript(err) {
+		if err = loadScripts(ctx, client); err != nil {
+			return nil, err
+		}
+		reply, err = client.Do(ctx, args...).Result()
+	}
+	return reply, err
+}
+
+func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
+
+// isNoGroup tells that the group, or the stream with it, is not there (any more).
+func isNoGroup(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "NOGROUP") || strings.HasPrefix(text, "UNBLOCKED")
+}
+
+// isRefused tells that the server itself answered with an error, so that the connection is fine.
+func isRefused(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && !errors.Is(err, redis.Nil)
+}

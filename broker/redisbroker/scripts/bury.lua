@@ -1,0 +1,19 @@
+-- Appends messages to the dead letter KEYS[2], with the time of the burial, and acknowledges their entries.
+-- ARGV[3]: the name of the time's field; ARGV[4..]: as copy.
+local result, i = {}, 4
+while i <= #ARGV do
+  local id, count, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+  local status = fence(id, count)
+  if not status then
+    local fields = {unpack(ARGV, i + 3, i + 2 + n)}
+    fields[n + 1], fields[n + 2] = ARGV[3], string.format('%.0f', now_ms())
+    status = failed(redis.pcall('XADD', KEYS[2], '*', unpack(fields)))
+    if not status then
+      redis.call('XACK', stream, group, id)
+      status = 'done'
+    end
+  end
+  result[#result + 1] = status
+  i = i + 3 + n
+end
+return result

@@ -1,0 +1,26 @@
+-- Moves members of the delay set KEYS[1] to the stream KEYS[2], or those that nobody can decode to KEYS[3].
+-- ARGV[1]: how long a member that cannot be moved now is put off in ms; then for each member the member, the index of
+-- its target's key (0: nowhere, -1: put off), n, and n names and values.
+local result, i = {}, 2
+while i <= #ARGV do
+  local member, target, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+  local status = 'gone'
+  if redis.call('ZSCORE', KEYS[1], member) then
+    status = 'done'
+    if target < 0 then
+      local t = redis.call('TIME')
+      redis.call('ZADD', KEYS[1], string.format('%.0f', tonumber(t[1]) * 1000 + tonumber(ARGV[1])), member)
+    else
+      -- Append first: a script that stops at a failed write must not have removed the member.
+      local reply = target > 0 and redis.pcall('XADD', KEYS[target], '*', unpack(ARGV, i + 3, i + 2 + n))
+      if type(reply) == 'table' and reply.err then
+        status = 'ERR ' .. reply.err
+      else
+        redis.call('ZREM', KEYS[1], member)
+      end
+    end
+  end
+  result[#result + 1] = status
+  i = i + 3 + n
+end
+return result

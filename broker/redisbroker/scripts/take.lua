@@ -1,0 +1,22 @@
+-- Takes pending entries that have been idle for long enough, one more delivery each.
+-- ARGV[3]: the owner to take from, '' for any; ARGV[4]: idle time in ms; ARGV[5]: how many at most.
+-- Replies with the ids that have vanished from the stream, which it acknowledges, and with [id, count, fields] of the rest.
+local p
+if ARGV[3] == '' then
+  p = redis.call('XPENDING', stream, group, 'IDLE', ARGV[4], '-', '+', ARGV[5])
+else
+  p = redis.call('XPENDING', stream, group, 'IDLE', ARGV[4], '-', '+', ARGV[5], ARGV[3])
+end
+local vanished, taken = {}, {}
+for _, e in ipairs(p) do
+  local id, count = e[1], tonumber(e[4]) + 1
+  local entry = redis.call('XRANGE', stream, id, id)
+  if #entry == 0 then
+    redis.call('XACK', stream, group, id)
+    vanished[#vanished + 1] = id
+  else
+    redis.call('XCLAIM', stream, group, me, 0, id, 'RETRYCOUNT', count, 'JUSTID')
+    taken[#taken + 1] = {id, count, entry[1][2]}
+  end
+end
+return {vanished, taken}

@@ -1,0 +1,363 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+const (
+	// One script call settles at most so many entries, and so many bytes of them: the server does nothing else meanwhile.
+	callEntries = 100
+	callBytes   = 256 << 10
+	// ackEntries is how many ids one XACK names.
+	ackEntries = 1000
+	// wideFields is how many fields a script can append at once: Lua's unpack stops at about 8,000 values.
+	wideFields = 1900
+	// longestDelay keeps due times in the range that a score holds exactly.
+	longestDelay = 100 * 365 * 24 * time.Hour
+)
+
+// call is one command of a batch, and the settlements that its reply answers.
+type call struct {
+	args    []any
+	batch   []*broker.Settlement
+	bytes   int
+	command *redis.Cmd
+}
+
+// Settle sends the batch in one round trip: one XACK for the acknowledgements, one script call for each kind of
+// settlement and hundred entries.
+func (s *subscription) Settle(ctx context.Context, batch []*broker.Settlement) {
+	calls, wide := s.calls(batch)
+	if len(calls) > 0 {
+		s.send(ctx, calls)
+	}
+	for _, st := range wide {
+		st.Result, st.Err = s.settleInSteps(ctx, st)
+	}
+	for _, st := range batch {
+		if errors.Is(st.Err, errWide) {
+			st.Result, st.Err = s.unparkInSteps(ctx, st)
+		}
+	}
+}
+
+func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, wide []*broker.Settlement) {
+	var open [broker.Unpark + 1]*call
+	for _, st := range batch {
+		st.Result, st.Err = 0, nil
+		fields, err := s.arguments(st)
+		if err != nil {
+			st.Err = err
+			continue
+		}
+		if len(fields) > 2*wideFields && st.Action != broker.Delay {
+			wide = append(wide, st)
+			continue
+		}
+		c := open[st.Action]
+		if c == nil || c.full(st) {
+			c = s.newCall(st)
+			calls = append(calls, c)
+			open[st.Action] = c
+		}
+		c.add(st, fields)
+	}
+	return calls, wide
+}
+
+// full tells that the settlement needs a call of its own. Every dead letter of a mount has one target, but nothing
+// here relies on it.
+func (c *call) full(st *broker.Settlement) bool {
+	if st.Action == broker.Ack {
+		return len(c.batch) >= ackEntries
+	}
+	return len(c.batch) >= callEntries || c.bytes >= callBytes || c.batch[0].Target != st.Target
+}
+
+// newCall begins a call with what stands before its entries.
+func (s *subscription) newCall(st *broker.Settlement) *call {
+	group, key := s.source.Group, s.source.Key
+	const room = 64
+	switch st.Action {
+	case broker.Copy:
+		return &call{args: append(copyScript.args(room, key), group, s.consumer)}
+	case broker.Bury:
+		return &call{args: append(buryScript.args(room, key, st.Target), group, s.consumer, broker.FieldAt)}
+	case broker.Delay:
+		ttl := int64(0)
+		if s.source.DelayTTL > 0 {
+			ttl = milliseconds(s.source.DelayTTL)
+		}
+		return &call{args: append(delayScript.args(room, key, s.source.DelaySet), group, s.consumer, ttl)}
+	case broker.Keep:
+		return &call{args: append(keepScript.args(room, key), group, s.consumer)}
+	case broker.Unpark:
+		return &call{args: append(unparkScript.args(room, key), group, s.consumer, headerPrefix+broker.HeaderMessageID)}
+	default:
+		return &call{args: append(make([]any, 0, 3+room), "XACK", key, group)}
+	}
+}
+
+func (c *call) add(st *broker.Settlement, arguments []any) {
+	c.args = append(c.args, st.Delivery.ID)
+	if st.Action != broker.Ack {
+		c.args = append(c.args, st.Delivery.Count)
+	}
+	c.args = append(c.args, arguments...)
+	for _, f := range st.Delivery.Fields {
+		c.bytes += len(f.Name) + len(f.Value)
+	}
+	c.batch = append(c.batch, st)
+}
+
+// arguments returns what follows the id and the count of an entry.
+func (s *subscription) arguments(st *broker.Settlement) ([]any, error) {
+	switch st.Action {
+	case broker.Ack:
+		return nil, nil
+	case broker.Copy, broker.Bury:
+		fields := contents(st)
+		args := make([]any, 1, 1+2*len(fields))
+		args[0] = 2 * len(fields)
+		return appendFields(args, fields), nil
+	case broker.Delay:
+		member, err := encodeMember(s.source.Key, s.source.Group, st.Delivery, contents(st))
+		if err != nil {
+			return nil, fmt.Errorf("delayed member: %w", err)
+		}
+		return []any{delayMilliseconds(st.Delay), member}, nil
+	case broker.Keep:
+		return []any{st.Count}, nil
+	case broker.Unpark:
+		remove, set := st.Edits.Remove, st.Edits.Set
+		args := make([]any, 0, 2+len(remove)+2*len(set))
+		args = append(args, len(remove))
+		for _, name := range remove {
+			args = append(args, headerPrefix+name)
+		}
+		args = append(args, 2*len(set))
+		for _, h := range set {
+			args = append(args, headerPrefix+h.Name, h.Value)
+		}
+		return args, nil
+	default:
+		return nil, fmt.Errorf("no such settlement: %s", st.Action)
+	}
+}
+
+// contents are the fields that the settlement writes, without the time of a burial, which is the server's.
+func contents(st *broker.Settlement) []broker.Field {
+	fields := edited(st.Delivery, st.Edits)
+	if st.Action == broker.Bury {
+		for _, h := range st.Burial.Fields() {
+			fields = append(fields, field(h.Name, h.Value))
+		}
+	}
+	return fields
+}
+
+func appendFields(args []any, fields []broker.Field) []any {
+	for _, f := range fields {
+		args = append(args, f.Name, f.Value)
+	}
+	return args
+}
+
+func delayMilliseconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return milliseconds(min(d, longestDelay))
+}
+
+// send runs the calls in one pipeline, and once more those that met a server without its scripts.
+func (s *subscription) send(ctx context.Context, calls []*call) {
+	s.pipeline(ctx, calls)
+	var again []*call
+	for _, c := range calls {
+		if isNoScript(c.command.Err()) {
+			again = append(again, c)
+		}
+	}
+	if len(again) > 0 {
+		if err := loadScripts(ctx, s.client); err == nil {
+			s.pipeline(ctx, again)
+		}
+	}
+	for _, c := range calls {
+		s.answer(c)
+	}
+}
+
+func (s *subscription) pipeline(ctx context.Context, calls []*call) {
+	pipe := s.client.Pipeline()
+	for _, c := range calls {
+		c.command = pipe.Do(ctx, c.args...)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+}
+
+// answer gives each settlement of the call its result.
+func (s *subscription) answer(c *call) {
+	reply, err := c.command.Result()
+	if err != nil {
+		for _, st := range c.batch {
+			st.Err = s.lost(fmt.Errorf("%s of stream %q: %w", st.Action, s.source.Key, err))
+		}
+		return
+	}
+	if c.batch[0].Action == broker.Ack {
+		for _, st := range c.batch {
+			st.Result = broker.Done
+		}
+		return
+	}
+	results, _ := reply.([]any)
+	kept := 0
+	for i, st := range c.batch {
+		text := ""
+		if i < len(results) {
+			text, _ = results[i].(string)
+		}
+		switch text {
+		case "wide":
+			st.Err = errWide
+		default:
+			st.Result, st.Err = result(st, text)
+		}
+		if st.Result == broker.Done {
+			switch {
+			case st.Action == broker.Delay:
+				s.mover.expect(st.Delay)
+			case st.Action == broker.Keep && s.claims != nil:
+				kept++
+			}
+		}
+	}
+	if kept > 0 {
+		s.claims.keep(kept)
+	}
+}
+
+var errWide = errors.New("the entry has more fields than one script call can append")
+
+// result reads one status of a script.
+func result(st *broker.Settlement, text string) (broker.Result, error) {
+	switch text {
+	case "done":
+		return broker.Done, nil
+	case "lost":
+		return broker.Lost, nil
+	case "gone":
+		return broker.Gone, nil
+	case "vanished":
+		return broker.Vanished, nil
+	}
+	if text == "" {
+		text = "an empty answer"
+	}
+	target := ""
+	if st.Target != "" {
+		target = fmt.Sprintf(" to %q", st.Target)
+	}
+	return 0, serverError(fmt.Sprintf("%s of entry %s%s: %s", st.Action, st.Delivery.ID, target, text))
+}
+
+// settleInSteps is the way of an entry with more fields than a script can append: look whether it is still ours, write,
+// acknowledge. A crash between the last two leaves both, so that the message is handled again; it is never lost.
+func (s *subscription) settleInSteps(ctx context.Context, st *broker.Settlement) (broker.Result, error) {
+	group, id, count := s.source.Group, st.Delivery.ID, st.Delivery.Count
+	reply, err := run(ctx, s.client, append(checkScript.args(4, s.source.Key), group, s.consumer, id, count))
+	if err != nil {
+		return 0, s.lost(err)
+	}
+	if text, _ := reply.(string); text != "done" {
+		return result(st, text)
+	}
+	key := s.source.Key
+	fields := contents(st)
+	if st.Action == broker.Bury {
+		key = st.Target
+		now, err := s.client.Time(ctx).Result()
+		if err != nil {
+			return 0, err
+		}
+		fields = append(fields, field(broker.FieldAt, fmt.Sprint(now.UnixMilli())))
+	}
+	args := append(make([]any, 0, 3+2*len(fields)), "XADD", key, "*")
+	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {
+		return 0, fmt.Errorf("%s of entry %s to %q: %w", st.Action, id, key, err)
+	}
+	reply, err = run(ctx, s.client, append(ackScript.args(4, s.source.Key), group, s.consumer, id, count))
+	if err != nil {
+		return 0, err
+	}
+	if results, ok := reply.([]any); ok && len(results) == 1 {
+		text, _ := results[0].(string)
+		return result(st, text)
+	}
+	return 0, fmt.Errorf("%s of entry %s: %v", st.Action, id, reply)
+}
+
+// unparkInSteps fetches the entry whose body is no longer in hand, and goes on as with one that is.
+func (s *subscription) unparkInSteps(ctx context.Context, st *broker.Settlement) (broker.Result, error) {
+	data, err := rawReply(ctx, s.client, []any{"XRANGE", s.source.Key, st.Delivery.ID, st.Delivery.ID})
+	if err != nil {
+		return 0, err
+	}
+	r := &reply{data: data}
+	if n, err := r.length(); err != nil || n != 1 {
+		return 0, errors.Join(err, fmt.Errorf("entry %s: %d found", st.Delivery.ID, n))
+	}
+	if _, err := r.length(); err != nil {
+		return 0, err
+	}
+	if _, err := r.text(); err != nil {
+		return 0, err
+	}
+	fields, _, err := r.fields(nil)
+	if err != nil {
+		return 0, err
+	}
+	whole := *st
+	whole.Action, whole.Delivery = broker.Copy, delivery(st.Delivery.ID, st.Delivery.Count, fields)
+	return s.settleInSteps(ctx, &whole)
+}
+
+// Release moves everything that the server lists under this consumer to the one that holds what is free, gives the
+// entries in hand their count and rest back, and removes the consumer.
+func (s *subscription) Release(ctx context.Context, held []broker.Held) error {
+	defer s.reader.close() //nolint:errcheck // nothing is read any more
+	atOnce := max(livenessTTL, s.source.Claim)
+	waiting := "0"
+	if s.claims != nil {
+		waiting = "1"
+	}
+	args := make([]any, 0, 5+3*len(held))
+	args = append(args, s.source.Group, s.consumer, freeConsumer, milliseconds(atOnce), waiting)
+	for _, h := range held {
+		// A peer takes an entry once it has been idle for the whole time: what should rest gets the difference.
+		rest := min(max(h.Due, 0), atOnce)
+		args = append(args, h.ID, h.Count, (atOnce-rest)/time.Millisecond)
+	}
+	args = append(releaseScript.args(len(args), s.source.Key), args...)
+	for {
+		reply, err := run(ctx, s.client, args)
+		if isNoGroup(err) {
+			return nil // nothing is listed where there is no group
+		}
+		if err != nil {
+			return fmt.Errorf("handing back entries of stream %q at %s: %w", s.source.Key, s.address, err)
+		}
+		if left, _ := reply.(int64); left == 0 {
+			return nil
+		}
+	}
+}
