@@ -33,8 +33,7 @@ type Report struct {
 
 // Run generates the files of all packages that match. Files that are up to date are not touched, and neither is
 // anything at all where one package has findings. Problems in the source are in the report; the error is for what keeps
-// the run from looking at it or from writing: bad patterns, a missing go command, a read-only folder. Runs over the
-// same packages must not overlap.
+// the run from looking at it or from writing: bad patterns, a missing go command, a read-only folder.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {

@@ -90,10 +90,7 @@ func parse(fset *token.FileSet, path string, src []byte, comments bool) (*ast.Fi
 }
 
 func source(p *packages.Package, s *scan, fset *token.FileSet) *Source {
-	src := &Source{Path: p.PkgPath, Name: p.Name, Fset: fset, Types: p.Types}
-	if name := s.name(); name != "" {
-		src.Name = name
-	}
+	src := &Source{Path: p.PkgPath, Name: s.name(), Fset: fset, Types: p.Types}
 	for _, f := range p.Syntax {
 		if path := fset.Position(f.Package).Filename; s.generated == nil || !s.generated.Ours || path != s.generated.Path {
 			src.Files = append(src.Files, f)

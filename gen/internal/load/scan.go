@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -57,16 +58,18 @@ func scanDir(dir string) (*scan, error) {
 // name returns the package clause of the files, the generated one not asked: after the package was renamed it still has
 // the old name, and the go command cannot tell who is right.
 func (s *scan) name() string {
+	inTests := ""
 	for _, f := range s.files {
-		if strings.HasSuffix(f.path, "_test.go") {
-			continue
-		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.PackageClauseOnly)
-		if err == nil && parsed.Name != nil {
+		switch {
+		case err != nil:
+		case !strings.HasSuffix(f.path, "_test.go"):
 			return parsed.Name.Name
+		case inTests == "":
+			inTests = strings.TrimSuffix(parsed.Name.Name, "_test")
 		}
 	}
-	return ""
+	return cmp.Or(inTests, "p") // nothing depends on the name of a package that has no source
 }
 
 // outside parses the files that are not in the build. Nobody asks whether they are correct.

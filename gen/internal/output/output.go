@@ -4,6 +4,7 @@ package output
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,23 +46,22 @@ func (c Change) Apply() error {
 	if c.Content == nil {
 		return os.Remove(c.Path)
 	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(c.Path); err == nil {
+		mode = info.Mode().Perm()
+	}
 	// The name begins with a dot, so that the go command never takes it for a source file.
-	tmp := filepath.Join(filepath.Dir(c.Path), "."+genfile.Name+".tmp")
-	if err := write(tmp, c.Content); err != nil {
+	tmp, err := os.CreateTemp(filepath.Dir(c.Path), "."+genfile.Name+".*.tmp")
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, c.Path); err != nil {
-		os.Remove(tmp)
-		return err
+	_, err = tmp.Write(c.Content)
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), c.Path)
 	}
-	return nil
-}
-
-// write leaves the file's mode to the umask, as an editor would.
-func write(path string, content []byte) error {
-	if err := os.WriteFile(path, content, 0o666); err != nil {
-		os.Remove(path)
-		return err
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return nil
 }

@@ -113,6 +113,13 @@ func (o owner) complaint() string {
 	return "the directive is on " + o.kind
 }
 
+var genDeclKinds = map[token.Token]string{
+	token.IMPORT: "an import",
+	token.CONST:  "a constant",
+	token.TYPE:   "a type",
+	token.VAR:    "a variable",
+}
+
 // owners maps the doc comments of a file to what they document.
 func owners(f *ast.File) map[*ast.CommentGroup]owner {
 	m := map[*ast.CommentGroup]owner{}
@@ -131,7 +138,7 @@ func owners(f *ast.File) map[*ast.CommentGroup]owner {
 		case *ast.FuncDecl:
 			add(owner{decl: n}, n.Doc)
 		case *ast.GenDecl:
-			add(owner{kind: "a " + n.Tok.String()}, n.Doc) // import, const, type, var
+			add(owner{kind: genDeclKinds[n.Tok]}, n.Doc)
 		case *ast.TypeSpec:
 			add(owner{kind: "a type"}, n.Doc, n.Comment)
 		case *ast.ValueSpec:
@@ -139,7 +146,7 @@ func owners(f *ast.File) map[*ast.CommentGroup]owner {
 		case *ast.ImportSpec:
 			add(owner{kind: "an import"}, n.Doc, n.Comment)
 		case *ast.Field:
-			add(owner{kind: "a field"}, n.Doc, n.Comment)
+			add(owner{kind: "a field or an interface method"}, n.Doc, n.Comment)
 		}
 		return true
 	})

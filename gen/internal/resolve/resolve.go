@@ -21,19 +21,19 @@ func Resolve(p *load.Package, findings *diag.List) *Package {
 	if p.Source == nil {
 		return nil
 	}
-	r := &resolver{src: p.Source, findings: findings, declared: declarations(p.Source)}
+	if len(p.Source.SyntaxErrors) > 0 {
+		for _, e := range p.Source.SyntaxErrors {
+			findings.Add(e.Position, "%s", e.Message)
+		}
+		return nil // half a file says little that is true
+	}
+	r := &resolver{src: p.Source, findings: findings, declared: declarations(p.Source), generated: map[string]handler{}}
 	handlers := r.collect()
 	if len(handlers) == 0 {
 		return nil
 	}
 	if g := p.Generated; g != nil && !g.Ours {
 		findings.Add(token.Position{Filename: g.Path}, "%s was not written by streamgen, which does not overwrite it: rename or remove the file", genfile.Name)
-	}
-	if len(p.Source.SyntaxErrors) > 0 {
-		for _, e := range p.Source.SyntaxErrors {
-			findings.Add(e.Position, "%s", e.Message)
-		}
-		return nil // half a file says little that is true
 	}
 	r.checkClauses()
 	model := &Package{Dir: p.Dir, Name: p.Source.Name}
@@ -52,7 +52,7 @@ type resolver struct {
 	findings *diag.List
 	declared scope
 
-	// generated has the handler of every variable so far.
+	// generated has the handler behind every variable so far.
 	generated map[string]handler
 	// typeErrorsShown keeps the list that explains one bad signature from being repeated for the next.
 	typeErrorsShown bool
@@ -66,13 +66,9 @@ func (r *resolver) errorf(pos token.Pos, format string, args ...any) {
 
 // checkClauses is for the folder that holds two packages, of which the go command says neither where nor which is right.
 func (r *resolver) checkClauses() {
-	first := ""
 	for _, f := range r.src.Files {
-		name, file := f.Name.Name, filepath.Base(r.position(f.Package).Filename)
-		if first == "" {
-			first = file
-		} else if name != r.src.Name {
-			r.errorf(f.Name.Pos(), "package %s in the folder of package %s: the files of a folder have one package clause", name, r.src.Name)
+		if name := f.Name.Name; name != r.src.Name {
+			r.errorf(f.Name.Pos(), "package %s in the folder of package %s: give the files of a folder one package clause", name, r.src.Name)
 		}
 	}
 }
@@ -113,9 +109,6 @@ func (r *resolver) claim(name string, h handler) bool {
 		at := r.position(other.decl.Pos())
 		r.errorf(h.decl.Name.Pos(), "%s would generate %s, and so would %s (%s:%d): rename one of them", h.name(), name, other.name(), filepath.Base(at.Filename), at.Line)
 		return false
-	}
-	if r.generated == nil {
-		r.generated = map[string]handler{}
 	}
 	r.generated[name] = h
 	return true
