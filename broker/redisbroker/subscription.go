@@ -34,6 +34,7 @@ type subscription struct {
 	free      atomic.Bool // something that was handed back waits to be taken
 	regroup   atomic.Bool // the group has to be made again before the next read
 	lastGiven atomic.Pointer[string]
+	given     atomic.Int64 // how many new entries this process was given
 }
 
 var _ broker.Subscription = (*subscription)(nil)
@@ -134,6 +135,7 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 	s.discardVanished(ctx, vanished)
 	if len(deliveries) > pending {
 		s.lastGiven.Store(&deliveries[len(deliveries)-1].ID)
+		s.given.Add(int64(len(deliveries) - pending))
 	}
 	return deliveries, pending, nil
 }
@@ -180,16 +182,16 @@ func (s *subscription) lost(err error) error {
 	return err
 }
 
-// recreateGroup begins where this process last saw the group, if the stream still stands, else at its start: nothing
-// published since is skipped.
+// recreateGroup makes the group again where this process last saw it, if the stream still stands, and else at the
+// stream's start: nothing published since is skipped.
 func (s *subscription) recreateGroup(ctx context.Context) error {
 	start := "0"
 	if last := s.lastGiven.Load(); last != nil {
-		n, err := s.client.Exists(ctx, s.source.Key).Result()
+		survived, err := s.streamSurvived(ctx, *last)
 		if err != nil {
 			return err
 		}
-		if n == 1 {
+		if survived {
 			start = *last
 		}
 	}
@@ -198,6 +200,23 @@ func (s *subscription) recreateGroup(ctx context.Context) error {
 	}
 	s.log.Warn("the consumer group was gone; made it again", "subscription", s.name, "stream", s.source.Key, "group", s.source.Group, "start", start)
 	return nil
+}
+
+// streamSurvived tells whether the stream is the one that this process was given entries of, or another one under the
+// same key: that one has not come as far, or holds fewer entries than were given out here.
+func (s *subscription) streamSurvived(ctx context.Context, last string) (bool, error) {
+	info, err := s.client.XInfoStream(ctx, s.source.Key).Result()
+	if isRefused(err) {
+		return false, nil // no such key
+	}
+	if err != nil {
+		return false, err
+	}
+	if compareIDs(info.LastGeneratedID, last) < 0 {
+		return false, nil
+	}
+	// The embedded server does not count what was added.
+	return info.EntriesAdded == 0 || info.EntriesAdded >= s.given.Load(), nil
 }
 
 // Stop ends reading. It returns when no read is in progress any more.

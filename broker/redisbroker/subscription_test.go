@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/broker/embedded"
 	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/broker/redistest"
 )
 
 // fixture is one server, a broker on it and an open subscription of stream s, group g.
@@ -26,7 +26,7 @@ type fixture struct {
 	count  map[string]int
 }
 
-// each runs the body on the embedded server and on those that the environment offers.
+// each runs the body on the embedded server and on the matrix.
 func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbroker.Broker)) {
 	t.Run("embedded", func(t *testing.T) {
 		b := embedded.New()
@@ -34,17 +34,14 @@ func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbr
 		t.Cleanup(func() { _ = client.Close(); _ = b.Close(context.Background()) })
 		body(t, client, b.Broker)
 	})
-	for _, u := range strings.Fields(os.Getenv("SCRATCH_REDIS")) {
-		t.Run(u, func(t *testing.T) {
-			o, _ := redis.ParseURL(u)
-			client := redis.NewClient(o)
-			client.FlushDB(t.Context())
-			b := redisbroker.Standalone(u)
-			t.Cleanup(func() { _ = client.Close(); _ = b.Close(context.Background()) })
-			body(t, client, b)
-		})
-	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		b := redisbroker.Standalone(server.URL())
+		t.Cleanup(func() { _ = b.Close(context.Background()) })
+		body(t, server.Client(), b)
+	})
 }
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source broker.Source) *fixture {
 	f := &fixture{t: t, client: client, count: map[string]int{}}
@@ -420,6 +417,137 @@ func TestStopEndsABlockedReadAtOnceAndReleaseHandsBack(t *testing.T) {
 			if c.Name != "~free" {
 				t.Errorf("consumer %s was left", c.Name)
 			}
+		}
+	})
+}
+
+func TestAForgottenScriptIsSentAgain(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Second})
+		f.add("_payload", "1")
+		f.add("_payload", "2")
+		ds := f.read(2)
+		client.ScriptFlush(t.Context())
+		batch := []*broker.Settlement{
+			{Delivery: ds[0], Action: broker.Ack},
+			{Delivery: ds[1], Action: broker.Copy},
+		}
+		f.sub.Settle(t.Context(), batch)
+		for _, st := range batch {
+			if st.Err != nil || st.Result != broker.Done {
+				t.Errorf("%s: %v %v", st.Action, st.Result, st.Err)
+			}
+		}
+		if len(f.entries("s")) != 3 || len(f.pending()) != 0 {
+			t.Errorf("stream %v, pending %v", f.entries("s"), f.pending())
+		}
+	})
+}
+
+func TestAWriteThatFailsLeavesTheEntryPending(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z"})
+		client.Set(t.Context(), "z", "a string", 0)
+		client.Set(t.Context(), "dlq", "a string", 0)
+		f.add("_payload", "1")
+		f.add("_payload", "2")
+		f.add("_payload", "3")
+		ds := f.read(3)
+		batch := []*broker.Settlement{
+			{Delivery: ds[0], Action: broker.Delay, Delay: time.Second},
+			{Delivery: ds[1], Action: broker.Bury, Target: "dlq", Burial: &broker.Burial{}},
+			{Delivery: ds[2], Action: broker.Copy},
+		}
+		f.sub.Settle(t.Context(), batch)
+		for _, st := range batch[:2] {
+			if st.Err == nil || !strings.Contains(st.Err.Error(), "WRONGTYPE") {
+				t.Errorf("%s: %v %v", st.Action, st.Result, st.Err)
+			}
+		}
+		if batch[2].Err != nil {
+			t.Errorf("the failure spoiled its neighbour: %v", batch[2].Err)
+		}
+		if p := f.pending(); len(p) != 2 || p[0].ID != ds[0].ID || p[1].ID != ds[1].ID {
+			t.Errorf("pending %v", p)
+		}
+		client.Del(t.Context(), "z", "dlq")
+		f.sub.Settle(t.Context(), batch[:2])
+		if p := f.pending(); len(p) != 0 || batch[0].Result != broker.Done || batch[1].Result != broker.Done {
+			t.Errorf("the same settlements again: %v %v, pending %v", batch[0], batch[1], p)
+		}
+	})
+}
+
+func TestAGroupThatIsGoneIsMadeAgainWhereItWas(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Second})
+		f.add("_payload", "1")
+		f.settle(broker.Settlement{Delivery: f.one(), Action: broker.Ack})
+		client.XGroupDestroy(t.Context(), "s", "g")
+		want := f.add("_payload", "2")
+		if _, err := f.sub.Read(t.Context(), 1); err == nil {
+			t.Fatal("the group is gone and nothing was said")
+		}
+		if d := f.one(); d.ID != want {
+			t.Errorf("read %s, want %s", d.ID, want)
+		}
+		// The embedded server cannot tell a new stream from an old one within the same millisecond.
+		for old := want; want == old; {
+			client.Del(t.Context(), "s")
+			want = f.add("_payload", "3")
+		}
+		_, _ = f.sub.Read(t.Context(), 1)
+		if d := f.wait(); d.ID != want {
+			t.Errorf("read %s, want %s", d.ID, want)
+		}
+	})
+}
+
+func TestWhatAPeerHandedBackIsTakenWithinASecond(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Minute})
+		id := f.add("_payload", "b")
+		f.one()
+		client.Do(t.Context(), "XCLAIM", "s", "g", "~free", 0, id, "IDLE", 30000, "RETRYCOUNT", 0, "JUSTID")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, task := range f.sub.Tasks() {
+			go task.Run(ctx)
+		}
+		start := time.Now()
+		if d := f.wait(); d.ID != id || d.Count != 1 || time.Since(start) > 2*time.Second {
+			t.Errorf("took %s with count %d after %v", d.ID, d.Count, time.Since(start))
+		}
+	})
+}
+
+func TestAVanishedEntryIsNeverHandedOut(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: 100 * time.Millisecond, Claim: time.Second})
+		gone := f.add("_payload", "gone")
+		f.one()
+		client.XDel(t.Context(), "s", gone)
+		client.Do(t.Context(), "XCLAIM", "s", "g", "other", 0, gone, "IDLE", 5000, "RETRYCOUNT", 1, "JUSTID")
+		stays := f.add("_payload", "stays")
+		if d := f.wait(); d.ID != stays {
+			t.Errorf("read %s", d.ID)
+		}
+	})
+}
+
+func TestInspectNamesEveryKeyThatHoldsSomethingElse(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		client.Set(t.Context(), "a", "x", 0)
+		client.LPush(t.Context(), "b", "x")
+		client.XAdd(t.Context(), &redis.XAddArgs{Stream: "c", Values: []string{"k", "v"}})
+		errs := b.Inspect(t.Context(), []broker.KeyUse{
+			{Mount: "m1", Role: "source", Key: "a", Structure: broker.StructureStream},
+			{Mount: "m2", Role: "delay set", Key: "b", Structure: broker.StructureSortedSet},
+			{Mount: "m3", Role: "source", Key: "c", Structure: broker.StructureStream},
+			{Mount: "m3", Role: "dead letter", Key: "none", Structure: broker.StructureStream},
+		})
+		if len(errs) != 2 || !strings.Contains(errs[0].Error(), `m1: source "a"`) || !strings.Contains(errs[1].Error(), "is a list, not a sorted set") {
+			t.Errorf("got %v", errs)
 		}
 	})
 }
