@@ -1,0 +1,240 @@
+package dispatch
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/outcome"
+)
+
+// maxDelay is what longer delays are cut to. Added to any date that a clock shows it overflows nothing, neither here
+// nor as milliseconds on the server.
+const maxDelay = 100 * 365 * 24 * time.Hour
+
+// slowFrom is the attempt from which an immediate retry without a cap waits as the backoff says: a handler that always
+// answers Retry would otherwise append copies as fast as the server takes them.
+const slowFrom = 10
+
+// Why a message was acknowledged although no handler settled it well: the values of millrace.discarded's why.
+const (
+	whyDropped   = "dropped"
+	whyCap       = "cap"
+	whyRejected  = "rejected"
+	whyMalformed = "malformed"
+	whyVanished  = "vanished"
+	whyLost      = "lost"
+)
+
+// rules is everything but the message itself that decides how a delivery is settled.
+type rules struct {
+	name, source, group string
+	// deadLetter is the full key, "" for none; maxAttempts is 0 for no cap.
+	deadLetter  string
+	maxAttempts int64
+	caps        broker.Capabilities
+	// backoff never panics; decide bounds what it returns.
+	backoff func(attempt int64, err error) time.Duration
+}
+
+// ending is how one run of a handler ended.
+type ending struct {
+	kind  outcome.Kind
+	delay time.Duration
+	err   error
+	// label names the ending in history and metrics. It is the kind's name but for a panic and a missed deadline.
+	label label
+	// overdue: the deadline had passed when the handler returned. Its answer counts even after the shutdown cut it.
+	overdue bool
+	// text is the error's text and detail the text with the stack of a panic; both are empty unless the ending is a
+	// failure or a rejection.
+	text, detail string
+}
+
+// intent is what is to be done with a delivery. It is a settlement and what it means for the counters.
+type intent struct {
+	action broker.Action
+	edits  broker.Edits
+	// delay is for broker.Delay.
+	delay time.Duration
+	// count is for broker.Keep.
+	count int64
+	// parked: after broker.Keep the entry waits in memory for park, and then gets the edits of unpark.
+	parked bool
+	park   time.Duration
+	unpark broker.Edits
+	// burial is for broker.Bury.
+	burial *broker.Burial
+	// discard is why an acknowledged message counts as discarded, "" where it does not.
+	discard string
+	// slowed: an immediate retry waits, see slowFrom.
+	slowed bool
+}
+
+// limit is how many attempts a message has, 0 for any number. A dead letter without a cap takes the first failure.
+func (r *rules) limit() int64 {
+	if r.maxAttempts == 0 && r.deadLetter != "" {
+		return 1
+	}
+	return r.maxAttempts
+}
+
+// decide is the whole policy: what becomes of a message after a run of its handler. It does no I/O and reads no clock.
+func (r *rules) decide(d *broker.Delivery, c counters, e ending, now time.Time) intent {
+	switch e.kind {
+	case outcome.KindAck:
+		return intent{action: broker.Ack}
+	case outcome.KindDrop:
+		return intent{action: broker.Ack, discard: whyDropped}
+	case outcome.KindDeadLetter:
+		if r.deadLetter == "" {
+			return intent{action: broker.Ack, discard: whyRejected}
+		}
+		return r.bury(d, c, e, broker.ReasonRejected, "")
+	}
+	if limit := r.limit(); limit > 0 && (c.attempt >= limit || c.saturated) {
+		if r.deadLetter == "" {
+			return intent{action: broker.Ack, discard: whyCap}
+		}
+		c.failures = addSaturating(c.failures, 1)
+		return r.bury(d, c, e, broker.ReasonMaxAttempts, r.history(d, c, e, now))
+	}
+	return r.retry(d, c, e, now)
+}
+
+// malformed is what becomes of a message that cannot be decoded. Its fields stay as they are, but for the two headers
+// that never leave a stream.
+func (r *rules) malformed(d *broker.Delivery, c counters, err error) intent {
+	if r.deadLetter == "" {
+		return intent{action: broker.Ack, discard: whyMalformed}
+	}
+	text := errorText(err)
+	return r.bury(d, c, ending{text: text, detail: text}, broker.ReasonMalformed, "")
+}
+
+// overtaken is what becomes of an entry that its claiming source hands out more often than the cap allows: its last
+// permitted run killed its owner. ok is false where the handler may run. A retry-count at the cap alone still gets
+// one run.
+func (r *rules) overtaken(d *broker.Delivery, c counters) (i intent, ok bool) {
+	limit := r.limit()
+	if r.caps.PacksFailures || limit == 0 || d.Count <= 1 || c.attempt <= limit {
+		return intent{}, false
+	}
+	if r.deadLetter == "" {
+		return intent{action: broker.Ack, discard: whyCap}, true
+	}
+	text := "handed out " + strconv.FormatInt(d.Count, 10) + " times; the run before ended without an answer"
+	return r.bury(d, c, ending{text: text, detail: text}, broker.ReasonMaxDeliveries, ""), true
+}
+
+// elsewhere reports whether the message is a retry of another group, which this one has already had.
+func (r *rules) elsewhere(d *broker.Delivery) bool {
+	if len(d.Headers) == 0 {
+		return false
+	}
+	group, ok := d.Header(broker.HeaderRetryGroup)
+	return ok && group != r.group
+}
+
+func (r *rules) retry(d *broker.Delivery, c counters, e ending, now time.Time) intent {
+	wait, slowed := r.wait(c, e)
+	if r.caps.KeepsPending && (wait == 0 || slowed || !r.caps.DelaySet) {
+		return intent{action: broker.Keep, count: d.Count}
+	}
+	edits := r.copyEdits(d, c, e, now)
+	switch {
+	case wait == 0:
+		return intent{action: broker.Copy, edits: edits}
+	case r.caps.DelaySet:
+		return intent{action: broker.Delay, delay: wait, edits: edits, slowed: slowed}
+	default:
+		return intent{
+			action: broker.Keep, count: failureUnit*(c.packedFailures+1) + c.packedLosses,
+			parked: true, park: wait, unpark: edits, slowed: slowed,
+		}
+	}
+}
+
+// wait is how long from now the next attempt may begin; 0 is at once.
+func (r *rules) wait(c counters, e ending) (d time.Duration, slowed bool) {
+	switch e.kind {
+	case outcome.KindRetry:
+	case outcome.KindRetryAfter:
+		d = e.delay
+	default:
+		return bounded(r.backoff(c.attempt, e.err)), false
+	}
+	if d <= 0 && r.limit() == 0 && c.attempt >= slowFrom {
+		d, slowed = r.backoff(c.attempt, e.err), true
+	}
+	return bounded(d), slowed
+}
+
+func bounded(d time.Duration) time.Duration { return min(max(d, 0), maxDelay) }
+
+// copyEdits are the headers of the message's next entry.
+func (r *rules) copyEdits(d *broker.Delivery, c counters, e ending, now time.Time) broker.Edits {
+	c.failures = addSaturating(c.failures, 1)
+	set := make([]broker.HeaderLine, 0, 4)
+	set = append(set, raised(c)...)
+	set = append(set, broker.HeaderLine{Name: broker.HeaderHistory, Value: r.history(d, c, e, now)})
+	if r.group != "" {
+		set = append(set, broker.HeaderLine{Name: broker.HeaderRetryGroup, Value: r.group})
+	}
+	if c.losses > 0 {
+		set = append(set, broker.HeaderLine{Name: broker.HeaderLosses, Value: strconv.FormatInt(c.losses, 10)})
+	}
+	return broker.Edits{Set: set}
+}
+
+// raised is the header retry-count where it has to change. A number that is too large for us stays as it is, since
+// writing ours would lower it.
+func raised(c counters) []broker.HeaderLine {
+	if c.failures <= c.header {
+		return nil
+	}
+	return []broker.HeaderLine{{Name: broker.HeaderRetryCount, Value: strconv.FormatInt(c.failures, 10)}}
+}
+
+func (r *rules) history(d *broker.Delivery, c counters, e ending, now time.Time) string {
+	before, _ := d.Header(broker.HeaderHistory)
+	return extendHistory(before, c.attempt, now, e.label.String(), e.text)
+}
+
+// bury sends the message to the dead letter; c.failures already counts this attempt if it failed. history is "" where
+// it does not grow.
+func (r *rules) bury(d *broker.Delivery, c counters, e ending, reason, history string) intent {
+	var edits broker.Edits
+	if reason != broker.ReasonMalformed {
+		edits.Set = raised(c)
+	}
+	if history != "" {
+		edits.Set = append(edits.Set, broker.HeaderLine{Name: broker.HeaderHistory, Value: history})
+	}
+	for _, name := range []string{broker.HeaderRetryGroup, broker.HeaderLosses} {
+		if _, ok := d.Header(name); ok {
+			edits.Remove = append(edits.Remove, name)
+		}
+	}
+	text, detail := e.text, e.detail
+	if text == "" {
+		text = "the handler answered " + e.label.String()
+		detail = text
+	}
+	return intent{
+		action: broker.Bury,
+		edits:  edits,
+		burial: &broker.Burial{
+			Reason:     reason,
+			Detail:     abridge(detail, maxDetail),
+			Source:     r.source,
+			ID:         d.ID,
+			Group:      r.group,
+			Handler:    r.name,
+			Error:      shorten(text, maxError),
+			Attempts:   c.failures,
+			Losses:     c.losses,
+			Deliveries: c.deliveries(),
+		},
+	}
+}

@@ -1,0 +1,182 @@
+// Package dispatch runs one mount: it reads deliveries, decodes them, calls the handler, decides what becomes of each
+// and settles it.
+//
+// An [Engine] has one reader, a fixed set of workers, one settler, one room for messages that wait in memory, and the
+// tasks of its subscription. What the outcome of a handler means is decided in one place, by the pure function
+// rules.decide; nothing else in the package knows the contract's tables.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/outcome"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+// The causes with which a handler's context ends, besides context.DeadlineExceeded. Package app exports them.
+var (
+	ErrShutdown  = errors.New("app: the grace time of the shutdown is over")
+	ErrLeaseLost = errors.New("app: the delivery belongs to another consumer by now")
+)
+
+// Handler is the call of one delivery.
+type Handler = func(context.Context) outcome.HandlerOutcome
+
+// Config is a mount as the engine needs it. It has been validated.
+type Config struct {
+	// Name is the subscription's name.
+	Name string
+	// Source has been resolved.
+	Source       broker.Source
+	Subscription streamrt.Subscription
+	// Codec decodes where the directive names no codec; nil is JSON.
+	Codec streamrt.PayloadCodec
+	// Wrap puts the middleware around a handler; nil where there is none. It is called once.
+	Wrap func(Handler) Handler
+	// MaxAttempts is 0 for no cap, DeadLetter the full key or "" for none.
+	MaxAttempts int
+	DeadLetter  string
+	// Backoff may be the service's own code: it may panic and return anything.
+	Backoff func(attempt int, err error) time.Duration
+	// Concurrency and MaxParked are at least 1.
+	Concurrency, MaxParked int
+	Logger                 *slog.Logger
+	Meters                 *Meters
+}
+
+// Engine runs one mount. Start and Shutdown are called once each, in this order.
+type Engine struct {
+	config Config
+	rules  rules
+	sub    broker.Subscription
+	log    *slog.Logger
+	meters *Meters
+
+	// base is the context of all handlers; it ends with ErrShutdown when the grace time is over.
+	base context.Context
+	cut  context.CancelCauseFunc
+	// isCut is set before base ends: from then on a failure is a release.
+	isCut atomic.Bool
+	// fence orders a test's memory accesses against those of handlers; nil outside of tests.
+	fence *Fence
+	// handle is the handler behind its middleware; nil where there is no middleware.
+	handle Handler
+	// rawBody: the handler owns the bytes that it is given, so it must not be given those that a copy is made from.
+	rawBody bool
+
+	room     *room
+	work     chan *item
+	current  []atomic.Pointer[item]
+	workers  sync.WaitGroup
+	parking  *parking
+	settler  *settler
+	hands    *hands
+	readDone chan struct{}
+	// stopping is closed when the shutdown begins: what has not started by then is handed back.
+	stopping chan struct{}
+
+	background sync.WaitGroup
+	endReads   context.CancelFunc
+	endTasks   context.CancelFunc
+	endParking context.CancelFunc
+	endSettles context.CancelFunc
+
+	heldMu sync.Mutex
+	held   []broker.Held
+
+	slowedOnce sync.Once
+}
+
+// New makes the engine of a mount whose subscription is open. It starts nothing.
+func New(config Config, sub broker.Subscription) *Engine {
+	capabilities := sub.Capabilities()
+	e := &Engine{
+		config:   config,
+		sub:      sub,
+		log:      config.Logger,
+		meters:   config.Meters,
+		rawBody:  config.Subscription.Codec() == "raw",
+		room:     newRoom(config.Concurrency, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
+		work:     make(chan *item, config.Concurrency),
+		current:  make([]atomic.Pointer[item], config.Concurrency),
+		parking:  newParking(),
+		readDone: make(chan struct{}),
+		stopping: make(chan struct{}),
+	}
+	e.rules = rules{
+		name: config.Name, source: config.Source.Key, group: config.Source.Group,
+		deadLetter: config.DeadLetter, maxAttempts: int64(config.MaxAttempts),
+		caps: capabilities, backoff: e.backoff,
+	}
+	if config.Wrap != nil {
+		e.handle = config.Wrap(callFromContext)
+	}
+	if capabilities.KeepsPending {
+		e.hands = newHands()
+	}
+	e.settler = newSettler(e)
+	return e
+}
+
+// Start begins to read. The engine keeps the values of ctx and not its end: a handler that runs when the app is told
+// to stop gets its grace time.
+func (e *Engine) Start(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	e.fence = fenceFrom(ctx)
+	e.base, e.cut = context.WithCancelCause(ctx)
+
+	var reads, tasks, parked, settles context.Context
+	reads, e.endReads = context.WithCancel(ctx)
+	tasks, e.endTasks = context.WithCancel(ctx)
+	parked, e.endParking = context.WithCancel(ctx)
+	settles, e.endSettles = context.WithCancel(ctx)
+
+	e.workers.Add(e.config.Concurrency)
+	for slot := range e.current {
+		go e.worker(slot)
+	}
+	e.background.Go(func() { e.settler.run(settles) })
+	e.background.Go(func() { e.parking.run(parked, e.unpark) })
+	for _, task := range e.sub.Tasks() {
+		e.background.Go(func() { task.Run(tasks) })
+	}
+	go e.read(reads)
+}
+
+// backoff asks the mount's policy. One that panics must not take the process with it.
+func (e *Engine) backoff(attempt int64, err error) (d time.Duration) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("the backoff policy panicked; waiting a second instead", "panic", panicText(p))
+			d = time.Second
+		}
+	}()
+	return e.config.Backoff(asInt(attempt), err)
+}
+
+// isStopping reports whether the shutdown has begun.
+func (e *Engine) isStopping() bool {
+	select {
+	case <-e.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// handBack notes a delivery that Release is to hand back as if it had never been handed out.
+func (e *Engine) handBack(d *broker.Delivery) {
+	e.hold(broker.Held{ID: d.ID, Count: max(d.Count-1, 0)})
+}
+
+func (e *Engine) hold(held ...broker.Held) {
+	e.heldMu.Lock()
+	e.held = append(e.held, held...)
+	e.heldMu.Unlock()
+}

@@ -1,0 +1,58 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+// item is a delivery on its way through the engine, with everything that it needs there: one allocation a message. It
+// belongs to one goroutine at a time: reader, worker, settler.
+type item struct {
+	delivery *broker.Delivery
+	incoming streamrt.Incoming
+	counters counters
+	call     Handler
+
+	settlement broker.Settlement
+	// label is how the run ended; ran is false where the handler was not called.
+	label label
+	ran   bool
+	// discard is why the message is gone when the settlement is done.
+	discard string
+	// text is the error, for the log.
+	text string
+	// parked: when the settlement is done the message waits until due and gets the edits of unpark. It counts as parked
+	// from the decision on.
+	parked bool
+	due    time.Time
+	unpark broker.Edits
+	// unparking: this is the settlement that ends the wait.
+	unparking bool
+
+	// tries counts the settlements that failed.
+	tries int
+	// fence is the newest delivery count that the server is known to have given the entry while it was in hand. It is
+	// guarded by hands.
+	fence int64
+}
+
+// apply makes the intent the item's settlement.
+func (it *item) apply(i intent, target string, now time.Time) {
+	it.settlement = broker.Settlement{
+		Delivery: it.delivery,
+		Action:   i.action,
+		Edits:    i.edits,
+		Delay:    i.delay,
+		Burial:   i.burial,
+		Count:    i.count,
+	}
+	if i.action == broker.Bury {
+		it.settlement.Target = target
+	}
+	it.discard = i.discard
+	if i.parked {
+		it.parked, it.due, it.unpark = true, now.Add(i.park), i.unpark
+	}
+}

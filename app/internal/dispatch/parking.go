@@ -1,0 +1,93 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+// parkedEntry is what is kept of a message that waits in memory: enough to have the server copy it from the stream.
+// Its body is not among it.
+type parkedEntry struct {
+	id    string
+	count int64
+	edits broker.Edits
+}
+
+// parking is where messages wait whose delay is kept in memory. They stay pending on the server and take no handler
+// slot. Safe for concurrent use.
+type parking struct {
+	mu      sync.Mutex
+	entries dueQueue[parkedEntry]
+	// earlier tells run that an entry is due before the one that it sleeps for.
+	earlier chan struct{}
+}
+
+func newParking() *parking { return &parking{earlier: make(chan struct{}, 1)} }
+
+func (p *parking) add(at time.Time, e parkedEntry) {
+	p.mu.Lock()
+	first, any := p.entries.next()
+	p.entries.add(at, e)
+	p.mu.Unlock()
+	if any && !at.Before(first) {
+		return
+	}
+	select {
+	case p.earlier <- struct{}{}:
+	default:
+	}
+}
+
+// run hands each entry to due when its time comes, until ctx ends.
+func (p *parking) run(ctx context.Context, due func(parkedEntry)) {
+	timer := time.NewTimer(maxDelay)
+	defer timer.Stop()
+	for {
+		for {
+			e, ok := p.take(time.Now())
+			if !ok {
+				break
+			}
+			due(e)
+		}
+		timer.Reset(p.untilNext())
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.earlier:
+		case <-timer.C:
+		}
+	}
+}
+
+func (p *parking) take(now time.Time) (parkedEntry, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.entries.take(now)
+}
+
+func (p *parking) untilNext() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next, ok := p.entries.next()
+	if !ok {
+		return maxDelay
+	}
+	return max(time.Until(next), 0)
+}
+
+// empty takes everything out and says how each is to be handed back.
+func (p *parking) empty() []broker.Held {
+	p.mu.Lock()
+	entries := p.entries.drain()
+	p.mu.Unlock()
+	held := make([]broker.Held, len(entries))
+	now := time.Now()
+	for i, e := range entries {
+		held[i] = broker.Held{ID: e.value.id, Count: e.value.count, Due: max(e.at.Sub(now), 0)}
+	}
+	return held
+}

@@ -1,0 +1,125 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+// The waits after an error of the server, of reads and settlements alike. Without them a server that is down costs a
+// core and fills the disk with logs.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// pause is how long to wait after the n-th error in a row, n from 1: doubling, and spread so that processes that lost
+// the server together do not come back together.
+func pause(n int) time.Duration {
+	d := maxPause
+	if n < 8 {
+		d = min(firstPause<<(n-1), maxPause)
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// read is the reader: it takes as many deliveries as there is room for and hands them to the workers. It ends when the
+// subscription is closed.
+func (e *Engine) read(ctx context.Context) {
+	defer close(e.readDone)
+	defer close(e.work)
+	errs := errorState{log: e.log, broken: "reading fails; trying again", mended: "reading works again"}
+	full := false
+	for {
+		n := e.room.free()
+		if n == 0 && !e.isStopping() {
+			if parked := e.room.full(); parked && !full {
+				e.log.Warn("as many messages wait for their delay as MaxParked allows: reading pauses",
+					"parked", e.room.maxParked)
+				full = true
+			}
+			select {
+			case <-e.room.wake:
+			case <-e.stopping:
+			}
+			continue
+		}
+		full = full && e.room.full()
+		// Once stopping, the reads only return what is left over, which is handed back; they need no room.
+		deliveries, err := e.sub.Read(ctx, max(n, 1))
+		for _, d := range deliveries {
+			e.accept(d)
+		}
+		closed := errors.Is(err, broker.ErrClosed) || ctx.Err() != nil
+		e.readEnded(closed)
+		if closed {
+			return
+		}
+		if err != nil {
+			errs.failed(err)
+			e.sleep(pause(errs.inARow))
+			continue
+		}
+		errs.worked()
+	}
+}
+
+// accept gives a delivery to the workers. The channel has a place for each handler slot, so it never blocks for long.
+func (e *Engine) accept(d *broker.Delivery) {
+	it := &item{delivery: d}
+	if e.hands != nil && !e.hands.take(it) {
+		return
+	}
+	e.room.running.Add(1)
+	e.work <- it
+}
+
+func (e *Engine) readEnded(last bool) {
+	if e.hands == nil {
+		return
+	}
+	again, final := e.hands.readEnded(last)
+	for _, it := range again {
+		e.settler.submit(it)
+	}
+	for _, it := range final {
+		e.settler.finish(it)
+	}
+}
+
+// sleep waits for d, or until the shutdown begins.
+func (e *Engine) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.stopping:
+	}
+}
+
+// errorState logs errors of the server once when they begin and once when they are over. It belongs to one goroutine.
+type errorState struct {
+	log            *slog.Logger
+	broken, mended string
+	inARow         int
+	last           string
+}
+
+func (s *errorState) failed(err error) {
+	s.inARow++
+	if text := errorText(err); s.inARow == 1 {
+		s.last = text
+		s.log.Warn(s.broken, "error", text)
+	}
+}
+
+func (s *errorState) worked() {
+	if s.inARow > 0 {
+		s.log.Info(s.mended, "errors", s.inARow, "first", s.last)
+		s.inARow = 0
+	}
+}

@@ -1,0 +1,48 @@
+package dispatch
+
+import "sync/atomic"
+
+// backlog is how many deliveries, above the handler slots, may have ended and still wait for their settlement. It keeps
+// the slots busy while acks are on the wire, and stops reading where the server takes no writes.
+const backlog = 128
+
+// room counts what is in hand, so that the reader never takes more than has a place. Its methods are safe for
+// concurrent use.
+type room struct {
+	slots, maxParked int64
+	// parks: delays are kept in memory, so whatever is in hand may come to be parked.
+	parks bool
+
+	// running were handed to a worker, settling ended and wait for their settlement, parked wait for their time or for
+	// the copy that ends it.
+	running, settling, parked atomic.Int64
+
+	// wake tells the reader that there may be room again. One token is enough: the reader counts anew.
+	wake chan struct{}
+}
+
+func newRoom(slots, maxParked int, parks bool) *room {
+	return &room{slots: int64(slots), maxParked: int64(maxParked), parks: parks, wake: make(chan struct{}, 1)}
+}
+
+// free is how many more deliveries have a place.
+func (r *room) free() int {
+	running, settling := r.running.Load(), r.settling.Load()
+	n := min(r.slots-running, r.slots+backlog-running-settling)
+	if r.parks {
+		n = min(n, r.maxParked-r.parked.Load()-running)
+	}
+	return int(max(n, 0))
+}
+
+// full reports whether parked messages are what leaves no room.
+func (r *room) full() bool { return r.parks && r.parked.Load() >= r.maxParked }
+
+// left takes one delivery off a counter and tells the reader.
+func (r *room) left(counter *atomic.Int64) {
+	counter.Add(-1)
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}

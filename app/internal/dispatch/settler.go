@@ -1,0 +1,250 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+// maxBatch bounds one batch, so that ten thousand delays that end together do not hold up the acks behind them.
+const maxBatch = 512
+
+var errNoResult = errors.New("the transport reported no result")
+
+// settler carries out settlements. What is submitted while a batch is on the wire goes in the next one; what fails is
+// tried again later by itself, so that it stops nothing else. submit is safe for concurrent use.
+type settler struct {
+	e *Engine
+
+	mu    sync.Mutex
+	queue []*item
+	// wake tells run that the queue is not empty; closing that nothing will be submitted any more.
+	wake    chan struct{}
+	closing chan struct{}
+
+	// The rest belongs to run.
+	failed dueQueue[*item]
+	taken  []*item
+	batch  []*broker.Settlement
+	ended  [labels]int64
+	errs   errorState
+}
+
+func newSettler(e *Engine) *settler {
+	return &settler{
+		e: e, wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		errs: errorState{
+			log: e.log, broken: "settling fails; trying again without calling the handler", mended: "settling works again",
+		},
+	}
+}
+
+func (s *settler) submit(it *item) {
+	s.mu.Lock()
+	s.queue = append(s.queue, it)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run settles until closing and nothing is left, or until ctx ends. What is left over then is in leftovers.
+func (s *settler) run(ctx context.Context) {
+	timer := time.NewTimer(maxDelay)
+	defer timer.Stop()
+	closing := s.closing
+	for ctx.Err() == nil {
+		if s.next() {
+			s.settle(ctx)
+			continue
+		}
+		if closing == nil && s.failed.len() == 0 && s.idle() {
+			return
+		}
+		wait := maxDelay
+		if at, ok := s.failed.next(); ok {
+			wait = max(time.Until(at), 0)
+		}
+		timer.Reset(wait)
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		case <-closing:
+			closing = nil
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *settler) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) == 0
+}
+
+// next fills taken with what is to be settled now.
+func (s *settler) next() bool {
+	s.mu.Lock()
+	n := min(len(s.queue), maxBatch)
+	s.taken = append(s.taken[:0], s.queue[:n]...)
+	rest := copy(s.queue, s.queue[n:])
+	clear(s.queue[rest:])
+	s.queue = s.queue[:rest]
+	s.mu.Unlock()
+	if s.failed.len() > 0 {
+		for now := time.Now(); len(s.taken) < 2*maxBatch; {
+			it, ok := s.failed.take(now)
+			if !ok {
+				break
+			}
+			s.taken = append(s.taken, it)
+		}
+	}
+	return len(s.taken) > 0
+}
+
+func (s *settler) settle(ctx context.Context) {
+	s.batch = s.batch[:0]
+	for _, it := range s.taken {
+		if s.e.hands != nil && !it.unparking {
+			s.e.hands.refresh(it)
+		}
+		it.settlement.Result, it.settlement.Err = 0, nil
+		s.batch = append(s.batch, &it.settlement)
+	}
+	s.e.sub.Settle(ctx, s.batch)
+	clear(s.batch)
+
+	var failure error
+	for _, it := range s.taken {
+		if it.settlement.Err == nil && it.settlement.Result == 0 {
+			it.settlement.Err = errNoResult
+		}
+		if err := it.settlement.Err; err != nil {
+			failure = err
+			it.tries++
+			s.failed.add(time.Now().Add(pause(it.tries)), it)
+			continue
+		}
+		s.complete(it)
+	}
+	clear(s.taken)
+	for l, n := range s.ended {
+		if n > 0 {
+			s.e.meters.ended(label(l), n)
+			s.ended[l] = 0
+		}
+	}
+	if failure != nil {
+		s.errs.failed(failure)
+	} else if s.failed.len() == 0 {
+		s.errs.worked()
+	}
+}
+
+// complete follows up a settlement that the server has answered.
+func (s *settler) complete(it *item) {
+	if it.settlement.Result == broker.Lost && s.e.hands != nil && !it.unparking {
+		again, final := s.e.hands.lose(it)
+		if again {
+			s.submit(it)
+		}
+		if !final {
+			return
+		}
+	} else if s.e.hands != nil && !it.unparking {
+		s.e.hands.settled(it)
+	}
+	s.count(it)
+	s.finish(it)
+}
+
+// count counts the run where the batch does, so that a thousand acks cost one call of the meter.
+func (s *settler) count(it *item) {
+	if it.ran {
+		s.ended[it.label]++
+		it.ran = false
+	}
+}
+
+// finish ends the item's way through the engine. The reader calls it too, for items that turned out to be lost.
+func (s *settler) finish(it *item) {
+	e := s.e
+	if it.ran {
+		e.meters.ended(it.label, 1)
+	}
+	result := it.settlement.Result
+	if result == broker.Gone && it.tries > 0 {
+		result = broker.Done // An earlier try was carried out; only its answer was lost.
+	}
+	switch result {
+	case broker.Done:
+		s.done(it)
+	case broker.Lost:
+		e.meters.Discarded(whyLost)
+		e.log.Warn("the outcome came too late: the entry belongs to another consumer by now", "id", it.delivery.ID,
+			"action", it.settlement.Action.String())
+	case broker.Vanished:
+		e.meters.Discarded(whyVanished)
+		e.log.Warn("the entry was deleted from the stream while it waited for its delay", "id", it.delivery.ID)
+	case broker.Gone:
+		e.log.Debug("the entry had been settled before", "id", it.delivery.ID, "action", it.settlement.Action.String())
+	}
+	switch {
+	case it.unparking:
+		e.room.left(&e.room.parked)
+		return
+	case it.parked && result == broker.Done:
+		e.parking.add(it.due, parkedEntry{
+			id: strings.Clone(it.delivery.ID), count: it.settlement.Count, edits: it.unpark,
+		})
+	case it.parked:
+		e.room.parked.Add(-1)
+	}
+	e.room.left(&e.room.settling)
+}
+
+// done counts and logs what a carried-out settlement means.
+func (s *settler) done(it *item) {
+	e := s.e
+	if b := it.settlement.Burial; b != nil {
+		e.meters.Buried(b.Reason)
+		e.log.Warn("dead-lettered", "id", it.delivery.ID, "message", it.delivery.MessageID(), "reason", b.Reason,
+			"attempts", b.Attempts, "to", it.settlement.Target, "error", b.Error)
+		return
+	}
+	switch it.discard {
+	case "":
+		return
+	case whyDropped:
+		e.log.Debug("dropped", "id", it.delivery.ID)
+	default:
+		e.log.Error("acknowledged without success, and there is no dead letter to keep the message", "id", it.delivery.ID,
+			"message", it.delivery.MessageID(), "why", it.discard, "error", shorten(it.text, maxError))
+	}
+	e.meters.Discarded(it.discard)
+}
+
+// unpark is called when a parked entry is due.
+func (e *Engine) unpark(p parkedEntry) {
+	it := &item{delivery: &broker.Delivery{ID: p.id, Count: p.count}, unparking: true}
+	it.settlement = broker.Settlement{Delivery: it.delivery, Action: broker.Unpark, Edits: p.edits}
+	e.settler.submit(it)
+}
+
+// leftovers takes out what was not settled. run has ended.
+func (s *settler) leftovers() []*item {
+	s.mu.Lock()
+	left := s.queue
+	s.queue = nil
+	s.mu.Unlock()
+	for _, f := range s.failed.drain() {
+		left = append(left, f.value)
+	}
+	return left
+}

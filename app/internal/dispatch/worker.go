@@ -1,0 +1,285 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/outcome"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+var (
+	errZeroOutcome = errors.New("handler returned the zero outcome")
+	errGoexit      = errors.New("handler called runtime.Goexit")
+	errForeignCtx  = errors.New("a middleware passed on a context that does not come from the one it was given")
+)
+
+// lateAfter is how long after its deadline a handler that still runs is logged.
+const lateAfter = time.Second
+
+// worker is one handler slot. It ends when the reader has ended and nothing is left to do.
+func (e *Engine) worker(slot int) {
+	var it *item
+	defer func() {
+		if it == nil {
+			e.workers.Done()
+			return
+		}
+		// Only runtime.Goexit gets here: the goroutine is lost, the slot and the delivery are not.
+		defer func() { go e.worker(slot) }()
+		if e.fence != nil {
+			e.fence.Cross()
+		}
+		e.finish(slot, it, ending{kind: outcome.KindFail, label: labelPanic, err: errGoexit})
+	}()
+	for it = range e.work {
+		e.serve(slot, it)
+		it = nil
+	}
+}
+
+// serve takes one delivery from the channel to its settlement.
+func (e *Engine) serve(slot int, it *item) {
+	if e.isStopping() {
+		e.release(it)
+		return
+	}
+	d := it.delivery
+	it.counters = count(d, e.rules.caps.PacksFailures)
+	switch {
+	case d.Fault != nil:
+		e.skip(it, e.rules.malformed(d, it.counters, d.Fault), errorText(d.Fault))
+		return
+	case e.rules.elsewhere(d):
+		e.skip(it, intent{action: broker.Ack}, "")
+		return
+	}
+	if i, over := e.rules.overtaken(d, it.counters); over {
+		e.skip(it, i, "handed out more often than the cap allows")
+		return
+	}
+	e.describe(it)
+	e.current[slot].Store(it)
+	call, end, err := e.prepare(it)
+	switch {
+	case err != nil:
+		e.current[slot].Store(nil)
+		e.skip(it, e.rules.malformed(d, it.counters, err), errorText(err))
+		return
+	case call == nil:
+		e.finish(slot, it, end)
+		return
+	}
+	it.call = call
+	e.finish(slot, it, e.run(it))
+}
+
+// describe fills in what the handler can learn about its delivery.
+func (e *Engine) describe(it *item) {
+	d, in := it.delivery, &it.incoming
+	in.Body, in.HasBody = d.Body, d.HasBody
+	if e.rawBody {
+		in.Body = bytes.Clone(d.Body)
+	}
+	in.Message = streamrt.Message{
+		ID:         d.MessageID(),
+		EntryID:    d.ID,
+		Source:     e.rules.source,
+		Group:      e.rules.group,
+		Attempt:    asInt(it.counters.attempt),
+		Losses:     asInt(it.counters.losses),
+		Deliveries: asInt(it.counters.deliveries()),
+	}
+	if len(d.Headers) > 0 {
+		headers := make(streamrt.Headers, len(d.Headers))
+		for _, h := range d.Headers {
+			headers[h.Name] = h.Value
+		}
+		in.Message.Headers = headers
+	}
+	if b := d.Burial; b != nil {
+		in.Message.DeadLetter = &streamrt.DeadLetterFacts{
+			Reason: b.Reason, Detail: b.Detail, Source: b.Source, ID: b.ID, Group: b.Group, Handler: b.Handler,
+			Error: b.Error, Attempts: asInt(b.Attempts), Losses: asInt(b.Losses), Deliveries: asInt(b.Deliveries),
+			At: b.At,
+		}
+	}
+}
+
+// prepare decodes. A codec that panics is broken code, not a broken message: it is a failure and may be mended by the
+// next deployment, so call and err are nil and end says what happened.
+func (e *Engine) prepare(it *item) (call Handler, end ending, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			call, err, end = nil, nil, panicked(p)
+		}
+	}()
+	call, err = e.config.Subscription.Prepare(&it.incoming, e.config.Codec)
+	return call, end, err
+}
+
+// run calls the handler and says how it ended.
+func (e *Engine) run(it *item) ending {
+	ctx := streamrt.WithMessage(e.base, &it.incoming.Message)
+	timeout := e.config.Subscription.Spec().Timeout
+	if timeout > 0 {
+		timed, cancel := context.WithTimeoutCause(ctx, timeout, context.DeadlineExceeded)
+		defer cancel()
+		late := time.AfterFunc(min(timeout, maxDelay)+lateAfter, func() {
+			e.log.Warn("a handler ignores its deadline: it keeps its slot until it returns",
+				"id", it.delivery.ID, "timeout", timeout)
+		})
+		defer late.Stop()
+		ctx = timed
+	}
+	if e.fence != nil {
+		e.fence.Cross()
+		defer e.fence.Cross()
+	}
+	call := it.call
+	if e.handle != nil {
+		ctx = context.WithValue(ctx, callKey{}, call)
+		call = e.handle
+	}
+	end := invoke(ctx, call)
+	if timeout > 0 && context.Cause(ctx) == context.DeadlineExceeded && ctx.Err() != nil {
+		end.overdue = true
+		if end.label == labelFail {
+			end.label = labelTimeout
+		}
+	}
+	return end
+}
+
+// invoke turns whatever the handler does into an ending.
+func invoke(ctx context.Context, call Handler) (end ending) {
+	defer func() {
+		if p := recover(); p != nil {
+			end = panicked(p)
+		}
+	}()
+	o := call(ctx)
+	return ending{kind: o.Kind(), delay: o.Delay(), err: o.Err(), label: labelOf(o.Kind())}
+}
+
+func panicked(p any) ending {
+	err, isError := p.(error)
+	text := "panic: " + panicText(p)
+	if !isError {
+		err = errors.New(text)
+	}
+	return ending{
+		kind: outcome.KindFail, label: labelPanic, err: err,
+		text: text, detail: text + "\n\n" + string(debug.Stack()),
+	}
+}
+
+// panicText is the value of a panic as text; fmt survives values whose own methods panic.
+func panicText(p any) string { return fmt.Sprint(p) }
+
+// finish settles a delivery whose handler has returned.
+func (e *Engine) finish(slot int, it *item, end ending) {
+	if !e.current[slot].CompareAndSwap(it, nil) {
+		return // The shutdown gave the handler up and has handed the delivery back.
+	}
+	it.ran, it.label = true, end.label
+	if end.kind == outcome.KindAck {
+		it.settlement = broker.Settlement{Delivery: it.delivery, Action: broker.Ack}
+		e.settle(it)
+		return
+	}
+	if end.failed() && e.isCut.Load() && !end.overdue {
+		e.meters.ended(labelReleased, 1)
+		e.release(it)
+		return
+	}
+	end.explain()
+	now := time.Now()
+	i := e.rules.decide(it.delivery, it.counters, end, now)
+	if i.slowed {
+		e.slowedOnce.Do(func() {
+			e.log.Warn("a message without MaxAttempts is retried again and again: from its tenth attempt on each retry waits as Backoff says",
+				"id", it.delivery.ID)
+		})
+	}
+	e.logEnding(it, end)
+	it.text = end.text
+	it.apply(i, e.rules.deadLetter, now)
+	e.settle(it)
+}
+
+func (e *Engine) logEnding(it *item, end ending) {
+	const said = "the handler failed"
+	switch end.label {
+	case labelDrop, labelRetry, labelRetryAfter, labelDeadLetter:
+		e.log.Debug("the handler answered "+end.label.String(),
+			"id", it.delivery.ID, "attempt", it.counters.attempt, "error", shorten(end.text, maxError))
+	case labelPanic:
+		e.log.Error(said, "id", it.delivery.ID, "attempt", it.counters.attempt, "outcome", end.label.String(),
+			"error", shorten(end.text, maxError), "detail", abridge(end.detail, maxDetail))
+	default:
+		e.log.Warn(said, "id", it.delivery.ID, "attempt", it.counters.attempt, "outcome", end.label.String(),
+			"error", shorten(end.text, maxError))
+	}
+}
+
+// skip settles a delivery whose handler is not called.
+func (e *Engine) skip(it *item, i intent, text string) {
+	it.text = text
+	it.apply(i, e.rules.deadLetter, time.Now())
+	e.settle(it)
+}
+
+// settle hands the item to the settler and frees its slot.
+func (e *Engine) settle(it *item) {
+	if it.parked {
+		e.room.parked.Add(1)
+	}
+	e.room.settling.Add(1)
+	e.room.left(&e.room.running)
+	e.settler.submit(it)
+}
+
+// release hands the delivery back unsettled.
+func (e *Engine) release(it *item) {
+	e.handBack(it.delivery)
+	e.room.left(&e.room.running)
+}
+
+// callKey finds the call of one delivery behind the middleware, which is built once and knows no deliveries.
+type callKey struct{}
+
+func callFromContext(ctx context.Context) outcome.HandlerOutcome {
+	call, ok := ctx.Value(callKey{}).(Handler)
+	if !ok {
+		return outcome.Of(errForeignCtx)
+	}
+	return call(ctx)
+}
+
+// failed reports whether the ending asks for another attempt.
+func (e *ending) failed() bool {
+	switch e.kind {
+	case outcome.KindAck, outcome.KindDrop, outcome.KindDeadLetter:
+		return false
+	}
+	return true
+}
+
+// explain fills in the texts.
+func (e *ending) explain() {
+	if e.kind == outcome.KindNone && e.err == nil {
+		e.err = errZeroOutcome
+	}
+	if e.text == "" {
+		e.text = errorText(e.err)
+	}
+	if e.detail == "" {
+		e.detail = e.text
+	}
+}

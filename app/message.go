@@ -1,0 +1,30 @@
+package app
+
+import (
+	"context"
+
+	"github.com/millrace-go/millrace/outcome"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+// Handler is the call of one delivery as middleware sees it: the payload has been decoded, and [MessageFrom] tells the
+// rest.
+type Handler func(context.Context) outcome.HandlerOutcome
+
+// State hands a handler the value that its subscription was given by With.
+type State[S any] = streamrt.State[S]
+
+// Message is what a handler can learn about the delivery that it runs in, besides the payload.
+type Message = streamrt.Message
+
+// Headers are the headers of a message.
+type Headers = streamrt.Headers
+
+// DeadLetterFacts is how and where a message died.
+type DeadLetterFacts = streamrt.DeadLetterFacts
+
+// Codec turns payloads into bytes and back, see [WithCodec].
+type Codec = streamrt.PayloadCodec
+
+// MessageFrom returns the message of the delivery that ctx belongs to, and the zero Message outside of one.
+func MessageFrom(ctx context.Context) Message { return streamrt.MessageFrom(ctx) }

@@ -1,0 +1,89 @@
+package app
+
+import "time"
+
+// MountOption says how one mount is operated, or, given to [App.Broker], all mounts of a broker.
+type MountOption interface{ applyMount(*policy) }
+
+// policy is what the options of a mount add up to. Unset numbers are their defaults; what is wrong with a value is
+// found at the start, with everything else.
+type policy struct {
+	maxAttempts    int
+	hasMaxAttempts bool
+	deadLetter     string
+	hasDeadLetter  bool
+	backoff        BackoffPolicy
+	concurrency    int
+	maxParked      int
+	codec          Codec
+	hasCodec       bool
+	middleware     []func(Handler) Handler
+}
+
+func newPolicy(defaults, options []MountOption) policy {
+	p := policy{backoff: Exponential{}, concurrency: 10, maxParked: 10_000}
+	for _, list := range [2][]MountOption{defaults, options} {
+		for _, option := range list {
+			if option != nil {
+				option.applyMount(&p)
+			}
+		}
+	}
+	return p
+}
+
+// wait asks the backoff policy.
+func (p *policy) wait(attempt int, err error) time.Duration { return p.backoff.delay(attempt, err) }
+
+// attempts is how many runs a message has, 0 for any number: a dead letter without a cap takes the first failure.
+func (p *policy) attempts() int {
+	if !p.hasMaxAttempts && p.hasDeadLetter {
+		return 1
+	}
+	return p.maxAttempts
+}
+
+type mountOption func(*policy)
+
+func (f mountOption) applyMount(p *policy) { f(p) }
+
+// MaxAttempts caps how often a message is run: the n-th failure is not retried but dead-lettered with reason
+// max_attempts or, without a [DeadLetter], acknowledged with an error in the log. It counts every run that failed, the
+// first included; on a claiming subscription the runs that ended with their process, too. By default there is no cap.
+func MaxAttempts(n int) MountOption {
+	return mountOption(func(p *policy) { p.maxAttempts, p.hasMaxAttempts = n, true })
+}
+
+// DeadLetter names the stream that takes what is given up: messages at the cap, those that cannot be decoded, and those
+// whose handler answers outcome.DeadLetter. Without a [MaxAttempts] it takes the first failure. By default there is
+// none, and such messages are acknowledged with an error in the log.
+func DeadLetter(key string) MountOption {
+	return mountOption(func(p *policy) { p.deadLetter, p.hasDeadLetter = key, true })
+}
+
+// Backoff says how long a message waits after an error, a panic or a missed deadline. The default is Exponential{}.
+// Retry and RetryAfter bring their own delay, but for an immediate retry from the tenth attempt on where there is no
+// cap: it waits as Backoff says.
+func Backoff(b BackoffPolicy) MountOption { return mountOption(func(p *policy) { p.backoff = b }) }
+
+// Concurrency is how many messages of the mount are handled at a time, 10 by default. With 1 the order is that of the
+// stream for as long as nothing is retried.
+func Concurrency(n int) MountOption { return mountOption(func(p *policy) { p.concurrency = n }) }
+
+// MaxParked bounds the messages that wait in memory for their delay, 10,000 by default. Messages in handlers may come to
+// wait, too, so no more are taken than still have a place: when n wait, reading pauses. It means nothing where the
+// subscription has a delay-set or claims.
+func MaxParked(n int) MountOption { return mountOption(func(p *policy) { p.maxParked = n }) }
+
+// WithCodec decodes payloads where the directive names no codec, and given to [App.Broker] encodes what is published.
+// The default is JSON.
+func WithCodec(c Codec) MountOption {
+	return mountOption(func(p *policy) { p.codec, p.hasCodec = c, true })
+}
+
+// Use puts middleware around the handler: it is called once when the mount starts, and what it returns is called for
+// every delivery, concurrently, with the context of the delivery. It must pass on that context or one made from it. Of
+// several the first is outermost. A panic in it is a failure of the delivery.
+func Use(middleware func(next Handler) Handler) MountOption {
+	return mountOption(func(p *policy) { p.middleware = append(p.middleware, middleware) })
+}

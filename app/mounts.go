@@ -1,0 +1,179 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/millrace-go/millrace/app/internal/dispatch"
+	"github.com/millrace-go/millrace/broker"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+// Publisher sends messages. Handlers and services take it rather than *[Mounts], which implements it.
+type Publisher interface {
+	// Publish encodes value and sends it, see [Mounts.Publish].
+	Publish(ctx context.Context, to broker.Destination, value any, options ...broker.PublishOption) error
+}
+
+var _ Publisher = (*Mounts)(nil)
+
+// Mounts is one broker of an app with the subscriptions that read from it. Its methods are safe for concurrent use.
+type Mounts struct {
+	app      *App
+	broker   broker.Broker
+	defaults []MountOption
+	mounts   []*mount // guarded by app.mu
+}
+
+// mount is one subscription in its place.
+type mount struct {
+	on           *Mounts
+	subscription streamrt.Subscription
+	policy       policy
+	// source is resolved, deadLetter a full key. Both are set when the app starts.
+	source     broker.Source
+	deadLetter string
+}
+
+// Mount adds a subscription. What is wrong with it or its options is reported by Run, together with everything else.
+// Mount panics once Run has been called.
+func (m *Mounts) Mount(subscription streamrt.Subscription, options ...MountOption) {
+	m.app.mu.Lock()
+	defer m.app.mu.Unlock()
+	if m.app.began {
+		panic("app: Mount was called after Run")
+	}
+	m.mounts = append(m.mounts, &mount{
+		on: m, subscription: subscription, policy: newPolicy(m.defaults, options),
+	})
+}
+
+// Publish sends one message. Bytes ([]byte and [json.RawMessage]) go out as they are; anything else is encoded with the
+// codec that was given to [App.Broker], else as JSON, and says so in its content-type. The message gets an id unless
+// the options set the header message-id. Publish connects at its first use and needs no Run. A nil error means that
+// the message was written, once.
+func (m *Mounts) Publish(ctx context.Context, to broker.Destination, value any, options ...broker.PublishOption) error {
+	if m.broker == nil {
+		return errors.New("app: Publish: App.Broker was given no broker")
+	}
+	body, contentType, err := m.encode(value)
+	if err != nil {
+		return fmt.Errorf("app: publishing to %s: encoding a %T: %w", to, value, err)
+	}
+	out := broker.NewOutgoing(body, options...)
+	if contentType != "" {
+		addHeader(&out, broker.HeaderContentType, contentType)
+	}
+	addHeader(&out, broker.HeaderMessageID, rand.Text())
+	if err := m.broker.Publish(ctx, to, out); err != nil {
+		return fmt.Errorf("app: publishing to %s: %w", to, err)
+	}
+	return nil
+}
+
+func (m *Mounts) encode(value any) (body []byte, contentType string, err error) {
+	switch v := value.(type) {
+	case []byte:
+		return v, "", nil
+	case json.RawMessage:
+		return v, "", nil
+	}
+	codec := newPolicy(m.defaults, nil).codec
+	if codec == nil {
+		codec = streamrt.JSONCodec{}
+	}
+	body, err = codec.Marshal(value)
+	return body, codec.Name(), err
+}
+
+// addHeader adds a header that the message does not have.
+func addHeader(out *broker.Outgoing, name, value string) {
+	for _, h := range out.Headers {
+		if h.Name == name {
+			return
+		}
+	}
+	out.Headers = append(out.Headers, broker.HeaderLine{Name: name, Value: value})
+}
+
+// Close ends the connections. A program that only publishes calls it when it is done; Run does it by itself.
+func (m *Mounts) Close(ctx context.Context) error {
+	if m.broker == nil {
+		return nil
+	}
+	return m.broker.Close(ctx)
+}
+
+// spec names the mount's source as the directive does.
+func (mt *mount) sourceOf() broker.Source {
+	spec := mt.subscription.Spec()
+	s := broker.Source{
+		Structure: broker.StructureStream,
+		Key:       spec.Stream,
+		Group:     spec.Group,
+		Claim:     spec.Claim,
+		Start:     spec.Start,
+		DelaySet:  spec.DelaySet,
+		DelayTTL:  spec.DelayTTL,
+		Block:     spec.Block,
+	}
+	if s.Start == "" {
+		s.Start = defaultStart
+	}
+	if s.Block == 0 {
+		s.Block = defaultBlock
+	}
+	return s
+}
+
+// resolve fills in what the broker decides. It does no I/O.
+func (mt *mount) resolve() {
+	mt.source = mt.on.broker.Resolve(mt.sourceOf())
+	if mt.policy.deadLetter != "" {
+		mt.deadLetter = mt.on.broker.ResolveKey(mt.policy.deadLetter)
+	}
+}
+
+func (mt *mount) name() string { return mt.subscription.Spec().Name }
+
+// uses lists the keys of the mount, for the broker to look at.
+func (mt *mount) uses() []broker.KeyUse {
+	uses := []broker.KeyUse{{Mount: mt.name(), Role: roleSource, Key: mt.source.Key, Structure: mt.source.Structure}}
+	if mt.deadLetter != "" {
+		uses = append(uses, broker.KeyUse{Mount: mt.name(), Role: roleDeadLetter, Key: mt.deadLetter, Structure: mt.source.Structure})
+	}
+	if mt.source.DelaySet != "" {
+		uses = append(uses, broker.KeyUse{Mount: mt.name(), Role: roleDelaySet, Key: mt.source.DelaySet, Structure: broker.StructureSortedSet})
+	}
+	return uses
+}
+
+// engine makes the mount's engine over its open subscription.
+func (mt *mount) engine(sub broker.Subscription, meters *dispatch.Meters) *dispatch.Engine {
+	config := dispatch.Config{
+		Name:         mt.name(),
+		Source:       mt.source,
+		Subscription: mt.subscription,
+		Codec:        mt.policy.codec,
+		MaxAttempts:  mt.policy.maxAttempts,
+		DeadLetter:   mt.deadLetter,
+		Backoff:      mt.policy.wait,
+		Concurrency:  mt.policy.concurrency,
+		MaxParked:    mt.policy.maxParked,
+		Logger:       mt.on.app.log.With("mount", mt.name()),
+		Meters:       meters,
+	}
+	if middleware := mt.policy.middleware; len(middleware) > 0 {
+		config.Wrap = func(inner dispatch.Handler) dispatch.Handler {
+			h := Handler(inner)
+			for i := len(middleware) - 1; i >= 0; i-- {
+				h = middleware[i](h)
+			}
+			return dispatch.Handler(h)
+		}
+	}
+	return dispatch.New(config, sub)
+}
