@@ -25,8 +25,8 @@ func Ours(content []byte) bool {
 	header := []byte("// " + Header)
 	line, _, _ := bytes.Cut(content, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
-	if len(content) < len(header) {
-		return bytes.HasPrefix(header, content)
+	if rest := bytes.TrimSpace(content); len(rest) < len(header) {
+		return bytes.HasPrefix(header, rest)
 	}
 	return bytes.Equal(line, header)
 }

@@ -106,8 +106,9 @@ func source(p *packages.Package, s *scan, fset *token.FileSet) *Source {
 		}
 	}
 	for _, e := range p.TypeErrors {
-		// Soft errors are about unused imports and missing bodies, both of which cutting bodies away brings about.
-		if !e.Soft {
+		// Soft errors are about unused imports and missing bodies, both of which cutting bodies away brings about. What
+		// begins with a tab continues the error before it.
+		if !e.Soft && !strings.HasPrefix(e.Msg, "\t") {
 			src.TypeErrors = append(src.TypeErrors, Problem{Pos: e.Pos, Position: e.Fset.Position(e.Pos), Message: e.Msg})
 		}
 	}

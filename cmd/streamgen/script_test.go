@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"streamgen": main})
+}
+
+// TestScripts runs the archives in gen/testdata/script. Each is a module of its own that uses this checkout; where it
+// brings no go.mod, it is called example.com/m.
+func TestScripts(t *testing.T) {
+	checkout := checkout(t)
+	sum, err := os.ReadFile(filepath.Join(checkout, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := goEnv(t)
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join(checkout, "gen", "testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars, env...)
+			e.Setenv("CHECKOUT", checkout)
+			mod := filepath.Join(e.WorkDir, "go.mod")
+			if _, err := os.Stat(mod); err != nil {
+				if err := os.WriteFile(mod, []byte(goMod("example.com/m", checkout)), 0o666); err != nil {
+					return err
+				}
+			}
+			return os.WriteFile(filepath.Join(e.WorkDir, "go.sum"), sum, 0o666)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"truncate": truncate,
+			"crlf":     crlf,
+		},
+	})
+}
+
+// truncate FILE cuts away the second half of the file.
+func truncate(ts *testscript.TestScript, _ bool, args []string) {
+	content := ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(content[:len(content)/2]), 0o666))
+}
+
+// crlf FILE gives the file a byte order mark and the line ends of Windows.
+func crlf(ts *testscript.TestScript, _ bool, args []string) {
+	content := "\ufeff" + strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(content), 0o666))
+}
+
+func goMod(module, checkout string) string {
+	return "module " + module + "\n\ngo 1.26.0\n\n" +
+		"require github.com/millrace-go/millrace v0.0.0\n\n" +
+		"replace github.com/millrace-go/millrace => " + checkout + "\n"
+}
+
+// checkout returns the folder of this module.
+func checkout(t *testing.T) string {
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// goEnv is what a script needs to share this machine's caches and to leave the network alone.
+func goEnv(t *testing.T) []string {
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPATH").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return []string{
+		"GOCACHE=" + dirs[0], "GOMODCACHE=" + dirs[1], "GOPATH=" + dirs[2],
+		"GOFLAGS=-mod=mod", "GOPROXY=off", "GONOSUMDB=*", "GOTOOLCHAIN=local", "GOWORK=",
+	}
+}
