@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -83,28 +84,17 @@ func (k binaryKind) run(ctx context.Context, args []string) (*instance, error) {
 	p := &binaryProcess{path: k.path, dir: dir, args: append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--save", "", "--appendonly", "no",
 	}, args...)}
-	// A process that ends before it answers ends the wait.
-	answer, cancel := context.WithCancel(ctx)
-	defer cancel()
-	err = p.start(ctx)
-	if err == nil {
-		go func(ended <-chan struct{}) {
-			select {
-			case <-ended:
-				cancel()
-			case <-answer.Done():
-			}
-		}(p.ended)
+	if err = p.start(ctx); err == nil {
 		base := &url.URL{Scheme: "redis", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 		var in *instance
-		if in, err = connect(answer, k, base, p); err == nil {
+		if in, err = connect(ctx, k, base, p); err == nil {
 			// Another server may have taken the port in between; then ours has ended, or is about to.
 			if err = p.serves(ctx, in); err == nil {
 				return in, nil
 			}
 		}
 	}
-	err = fmt.Errorf("start %s: %w%s", k.path, err, p.lastWords())
+	err = fmt.Errorf("start %s: %w", k.path, err)
 	return nil, errors.Join(err, p.remove(context.WithoutCancel(ctx)))
 }
 
@@ -172,15 +162,25 @@ func (p *binaryProcess) serves(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// lastWords is the end of the server's log, for an error.
-func (p *binaryProcess) lastWords() string {
+// gone notices a server that refused its arguments or did not get its port.
+func (p *binaryProcess) gone(context.Context) error {
+	select {
+	case <-p.ended:
+	default:
+		return nil
+	}
 	text, err := os.ReadFile(p.logPath())
-	if err != nil || len(text) == 0 {
-		return ""
+	if err != nil {
+		return errors.New("the server has ended")
 	}
+	return fmt.Errorf("the server has ended%s", tail(text))
+}
+
+// tail is the end of a log on lines of its own.
+func tail(log []byte) string {
 	const most = 1000
-	if len(text) > most {
-		text = text[len(text)-most:]
+	if len(log) > most {
+		log = log[len(log)-most:]
 	}
-	return "\n" + string(text)
+	return "\n" + strings.TrimSpace(string(log))
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -24,7 +27,9 @@ const (
 	redisPort = "6379/tcp"
 	// pullTimeout bounds the first download of an image, some 50 MB.
 	pullTimeout = 3 * time.Minute
-	envReaper   = "TESTCONTAINERS_RYUK_DISABLED"
+	// probeTimeout is for a server at an address that may be the wrong one.
+	probeTimeout = 15 * time.Second
+	envReaper    = "TESTCONTAINERS_RYUK_DISABLED"
 )
 
 // containerKind is a server image under Docker.
@@ -39,31 +44,51 @@ func (k containerKind) launch(ctx context.Context, args []string, fixedPort bool
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
-	host, err := daemonHost(ctx)
+	hosts, err := publishHosts(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find the address of the Docker engine: %w", err)
 	}
 	var in *instance
-	// A port that was free when it was chosen may be taken when the engine binds it.
-	for range 3 {
-		in, err = k.run(ctx, host, args, fixedPort)
-		if err == nil || !fixedPort || ctx.Err() != nil {
+	for i, host := range hosts {
+		attempt, cancel := ctx, context.CancelFunc(func() {})
+		if i < len(hosts)-1 {
+			attempt, cancel = context.WithTimeout(ctx, probeTimeout)
+		}
+		in, err = k.publish(attempt, host, args, fixedPort)
+		unreachable := attempt.Err() != nil
+		cancel()
+		if err == nil {
+			publishedAt.Store(host)
+			return in, nil
+		}
+		if !unreachable {
 			break
 		}
 	}
-	return in, err
+	return nil, err
 }
+
+// publish runs the container at one address. A port that was free when it was chosen may be taken when the engine binds
+// it.
+func (k containerKind) publish(ctx context.Context, host string, args []string, fixedPort bool) (*instance, error) {
+	for try := 1; ; try++ {
+		in, err := k.run(ctx, host, args, fixedPort)
+		if err == nil || !errors.Is(err, errPort) || try == 3 {
+			return in, err
+		}
+	}
+}
+
+// errPort marks a container that could not be started, for which the port may be the reason.
+var errPort = errors.New("the engine did not start it")
 
 // run starts one container and waits until its server answers.
 func (k containerKind) run(ctx context.Context, host string, args []string, fixedPort bool) (*instance, error) {
 	binding := network.PortBinding{HostPort: "0"}
-	// Published where the engine is reached and nowhere else: loopback on a developer's machine.
-	switch ip, err := netip.ParseAddr(host); {
-	case err == nil:
+	// Published where the engine is reached and nowhere else: loopback on a developer's machine. A remote engine that is
+	// known by a name picks the address itself.
+	if ip, err := netip.ParseAddr(host); err == nil {
 		binding.HostIP = ip
-	case host == "localhost":
-		host = "127.0.0.1"
-		binding.HostIP = netip.MustParseAddr(host)
 	}
 	if fixedPort {
 		port, err := freePort(host)
@@ -85,10 +110,13 @@ func (k containerKind) run(ctx context.Context, host string, args []string, fixe
 	)
 	proc := &containerProcess{ctr}
 	fail := func(what string, err error) (*instance, error) {
-		err = fmt.Errorf("%s: %s: %w%s", k.label, what, err, proc.state())
+		err = fmt.Errorf("%s: %s: %w", k.label, what, err)
 		return nil, errors.Join(err, proc.remove(context.WithoutCancel(ctx)))
 	}
 	if err != nil {
+		if fixedPort {
+			err = fmt.Errorf("%w: %w", errPort, err)
+		}
 		return fail("start "+k.image, err)
 	}
 	port, err := ctr.MappedPort(ctx, redisPort)
@@ -96,10 +124,7 @@ func (k containerKind) run(ctx context.Context, host string, args []string, fixe
 		return fail("find the published port", err)
 	}
 	base := &url.URL{Scheme: "redis", Host: net.JoinHostPort(host, strconv.Itoa(int(port.Num())))}
-	// A server that refuses its arguments exits at once; nobody should wait a minute for that.
-	answer, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	in, err := connect(answer, k, base, proc)
+	in, err := connect(ctx, k, base, proc)
 	if err != nil {
 		return fail("connect", err)
 	}
@@ -125,16 +150,27 @@ func (p *containerProcess) remove(ctx context.Context) error {
 	return p.ctr.Terminate(ctx, testcontainers.StopContext(ctx), testcontainers.StopTimeout(time.Second))
 }
 
-// state says in an error what became of the container.
-func (p *containerProcess) state() string {
-	if p.ctr == nil {
-		return ""
-	}
-	s, err := p.ctr.State(context.Background())
+// gone notices a server that refused its arguments, so that nobody waits for it. The log of the container says which.
+func (p *containerProcess) gone(ctx context.Context) error {
+	s, err := p.ctr.State(ctx)
 	if err != nil || s.Running {
+		return nil //nolint:nilerr // not knowing is no reason to give up; ctx bounds the wait
+	}
+	return fmt.Errorf("the container has ended with exit code %d%s", s.ExitCode, p.lastWords(ctx))
+}
+
+// lastWords is the end of the container's log, for an error.
+func (p *containerProcess) lastWords(ctx context.Context) string {
+	out, err := p.ctr.Logs(ctx)
+	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (the container has ended with exit code %d)", s.ExitCode)
+	defer out.Close() //nolint:errcheck // only read from
+	text, err := io.ReadAll(out)
+	if err != nil {
+		return ""
+	}
+	return tail(text)
 }
 
 // dockerAnswers reports why no engine can be used, or nil. It is decided once a process.
@@ -212,14 +248,35 @@ func pull(docker puller, image string) error {
 	return answer.Wait(ctx)
 }
 
-// daemonHost is where published ports are reached.
-func daemonHost(ctx context.Context) (string, error) {
+// publishedAt is the address that worked, so that it is found out once a process.
+var publishedAt atomic.Value // string
+
+// publishHosts lists the addresses at which a published port may be reached, the likeliest first. A process inside a
+// container cannot tell whether the engine beside it runs in the same container, where loopback is right, or outside,
+// where the gateway is: both are tried.
+func publishHosts(ctx context.Context) ([]string, error) {
+	if host, ok := publishedAt.Load().(string); ok {
+		return []string{host}, nil
+	}
 	provider, err := testcontainers.NewDockerProvider(testcontainers.WithLogger(log.NewNoopLogger()))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer provider.Close() //nolint:errcheck // only read from
-	return provider.DaemonHost(ctx)
+	host, err := provider.DaemonHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const loopback = "127.0.0.1"
+	local := strings.HasPrefix(provider.Client().DaemonHost(), "unix:")
+	switch {
+	case host == "localhost" || host == loopback:
+		return []string{loopback}, nil
+	case local && os.Getenv("TESTCONTAINERS_HOST_OVERRIDE") == "":
+		return []string{loopback, host}, nil
+	default:
+		return []string{host}, nil
+	}
 }
 
 // freePort asks the kernel for a port that nobody listens on. Where the host is not this machine, the loopback's answer

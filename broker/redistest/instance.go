@@ -15,6 +15,8 @@ import (
 type process interface {
 	stop(ctx context.Context) error
 	start(ctx context.Context) error
+	// gone is an error where the server has ended by itself.
+	gone(ctx context.Context) error
 	// remove ends it for good, with everything that it left on the machine.
 	remove(ctx context.Context) error
 }
@@ -64,6 +66,11 @@ func (in *instance) answer(ctx context.Context) error {
 		pause := 10 * time.Millisecond
 		if try >= 10 {
 			pause = 100 * time.Millisecond
+			if in.proc != nil {
+				if err := in.proc.gone(ctx); err != nil {
+					return err
+				}
+			}
 		}
 		select {
 		case <-ctx.Done():

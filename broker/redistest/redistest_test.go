@@ -2,7 +2,9 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(envFake) != "" {
+		fakeServer()
+	}
+	Main(m)
+}
 
 func TestStartGivesAnEmptyDatabaseOfItsOwn(t *testing.T) {
 	ctx := t.Context()
@@ -139,5 +146,26 @@ func TestOwnWithBadArgumentsFailsAndLeavesNothing(t *testing.T) {
 	}
 	if judge(err, false).skip {
 		t.Errorf("would skip: %v", err)
+	}
+	if !strings.Contains(err.Error(), "no-such-directive") {
+		t.Errorf("the error does not carry the server's words: %v", err)
+	}
+}
+
+func TestImageThatCannotBePulledIsAMissingServer(t *testing.T) {
+	if err := machine.docker(); err != nil {
+		t.Skipf("no Docker engine answers: start Docker to run this test")
+	}
+	// A registry on loopback where nobody listens: nothing leaves the machine.
+	_, err := servers.take(containerKind{"nowhere", "127.0.0.1:1/nowhere:1", "redis-server"})
+	if !errors.Is(err, errMissing) || !strings.Contains(err.Error(), "127.0.0.1:1/nowhere:1") {
+		t.Fatalf("err = %v", err)
+	}
+	start := time.Now()
+	if _, again := servers.take(containerKind{label: "nowhere"}); again == nil || again.Error() != err.Error() {
+		t.Errorf("the second try says %v", again)
+	}
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("the second try took %v", d)
 	}
 }
