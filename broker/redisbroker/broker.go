@@ -82,6 +82,7 @@ func newBroker(base *redis.Options, options []Option) *Broker {
 	base.DialerRetries = 1
 	base.ContextTimeoutEnabled = true
 	base.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	base.Dialer = dialer(base)
 	b := &Broker{base: base, consumer: consumerName()}
 	for _, o := range options {
 		o.apply(b)
@@ -141,7 +142,7 @@ func (b *Broker) Resolve(s broker.Source) broker.Source {
 // ResolveKey puts the prefix before the key.
 func (b *Broker) ResolveKey(key string) string { return b.prefix + key }
 
-// Client returns the pool for everything but blocking reads, made at the first use.
+// pool returns the client for everything but blocking reads, made at the first use.
 func (b *Broker) pool() (*redis.Client, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,9 +36,6 @@ func newReader(base *redis.Options, admin *redis.Client, block time.Duration) *r
 	options.ReadTimeout = block + readMargin
 	options.ContextTimeoutEnabled = false
 	dial := options.Dialer
-	if dial == nil {
-		dial = redis.NewDialer(&options)
-	}
 	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil {
