@@ -193,17 +193,25 @@ func withoutReaperImage(ctx context.Context) {
 	if os.Getenv(envReaper) != "" {
 		return
 	}
-	docker, err := client.New(client.FromEnv)
+	// testcontainers falls back to the usual socket where DOCKER_HOST leads nowhere.
+	for _, opts := range [][]client.Opt{{client.FromEnv}, nil} {
+		if reaperIsMissing(ctx, opts) {
+			_ = os.Setenv(envReaper, "true") // fails for malformed names only
+			return
+		}
+	}
+}
+
+func reaperIsMissing(ctx context.Context, opts []client.Opt) bool {
+	docker, err := client.New(opts...)
 	if err != nil {
-		return
+		return false
 	}
 	defer docker.Close() //nolint:errcheck // only read from
 	if _, err := docker.Ping(ctx, client.PingOptions{}); err != nil {
-		return
+		return false
 	}
-	if pull(docker, testcontainers.ReaperDefaultImage) != nil {
-		_ = os.Setenv(envReaper, "true") // fails for malformed names only
-	}
+	return pull(docker, testcontainers.ReaperDefaultImage) != nil
 }
 
 var images sync.Map // image → func() error, so that a pull which failed is not tried again

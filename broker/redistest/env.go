@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -23,7 +24,7 @@ func (k envKind) launch(ctx context.Context, _ []string, _ bool) (*instance, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", EnvURL, withoutURL(err))
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	in, err := connect(ctx, k, base, nil)
 	if err != nil {

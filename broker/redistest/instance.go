@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -59,7 +60,12 @@ func (in *instance) answer(ctx context.Context) error {
 	c := redis.NewClient(opts)
 	defer c.Close() //nolint:errcheck // nothing was written
 	for try := 0; ; try++ {
-		err := c.Ping(ctx).Err()
+		// The bare connection first: the client logs each failed dial.
+		raw, err := (&net.Dialer{}).DialContext(ctx, opts.Network, opts.Addr)
+		if err == nil {
+			_ = raw.Close()
+			err = c.Ping(ctx).Err()
+		}
 		if err == nil {
 			return nil
 		}

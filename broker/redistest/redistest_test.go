@@ -49,7 +49,7 @@ func TestStartGivesAnEmptyDatabaseOfItsOwn(t *testing.T) {
 }
 
 func TestDatabaseIsEmptiedAndHandedBack(t *testing.T) {
-	seen := map[string]int{}
+	seen := map[string]int{Start(t).URL(): 1}
 	// More leases one after another than there are databases.
 	for i := range databaseCount + 4 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestDatabaseIsEmptiedAndHandedBack(t *testing.T) {
 
 func TestLeasesSideBySideNeverMeet(t *testing.T) {
 	var mu sync.Mutex
-	held := map[string]string{}
+	held := map[string]string{Start(t).URL(): t.Name()}
 	for i := range 2 * databaseCount {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
