@@ -47,6 +47,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil || len(findings) > 0 {
 		return Report{Findings: findings}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return Report{}, err
+	}
 	return apply(dir, changes)
 }
 

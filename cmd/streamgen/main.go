@@ -16,8 +16,15 @@ import (
 	"github.com/millrace-go/millrace/gen"
 )
 
+const usage = `usage: streamgen PATTERN...
+
+Streamgen writes the stream_gen.go of each package that matches and has //stream:subscriber directives, and removes it
+where the last of them has gone. Patterns are those of the go command; without one it is the package in the working
+directory.
+`
+
 func main() {
-	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), "usage: streamgen PATTERN...") }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
 	flag.Parse() // exits with 2 where a flag is unknown
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	report, err := gen.Run(ctx, gen.Config{Patterns: flag.Args()})

@@ -26,7 +26,8 @@ type List struct {
 	found []Diagnostic
 }
 
-// Add records a finding at pos. The message is formatted as fmt.Sprintf does.
+// Add records a finding at pos. The message is formatted as fmt.Sprintf does, and put on one line: who reads findings
+// line by line, as editors and CI do, takes a second one for another finding.
 func (l *List) Add(pos token.Position, format string, args ...any) {
 	pos.Offset = 0 // two ways to the same line and column are one finding
 	if pos.Line == 0 {
@@ -35,7 +36,15 @@ func (l *List) Add(pos token.Position, format string, args ...any) {
 	if pos.Column == 0 {
 		pos.Column = 1
 	}
-	l.found = append(l.found, Diagnostic{Pos: pos, Message: fmt.Sprintf(format, args...)})
+	l.found = append(l.found, Diagnostic{Pos: pos, Message: oneLine(fmt.Sprintf(format, args...))})
+}
+
+func oneLine(message string) string {
+	lines := strings.Split(message, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.TrimSpace(strings.Join(lines, " "))
 }
 
 // Len returns how many findings were recorded, repeated ones included.

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"go/ast"
@@ -37,13 +38,14 @@ func check(ctx context.Context, dir string, scans map[string]*scan) error {
 		Fset:    token.NewFileSet(),
 		Overlay: overlay,
 		ParseFile: func(fset *token.FileSet, path string, src []byte) (*ast.File, error) {
-			// The cgo tool's output lives in the build cache; it keeps the comments of the file that it was made from.
-			return parse(fset, path, src, roots[filepath.Dir(path)] || strings.HasSuffix(path, ".cgo1.go"))
+			// What the cgo tool makes of a file lies in the build cache, under a name without a suffix. It keeps the comments,
+			// and line directives lead back to where they were written.
+			return parse(fset, path, src, roots[filepath.Dir(path)] || filepath.Ext(path) == "")
 		},
 	}
 	loaded, err := packages.Load(cfg, slices.Sorted(maps.Keys(scans))...)
 	if err != nil {
-		return fmt.Errorf("load packages: %w", err)
+		return cmp.Or(ctx.Err(), goCommandError(err))
 	}
 	for _, p := range loaded {
 		s := scans[p.PkgPath]
@@ -112,20 +114,29 @@ func source(p *packages.Package, s *scan, fset *token.FileSet) *Source {
 			src.TypeErrors = append(src.TypeErrors, Problem{Pos: e.Pos, Position: e.Fset.Position(e.Pos), Message: e.Msg})
 		}
 	}
-	// What the go command cannot find, it reports on the package that is missing, not where it is imported.
 	for _, f := range src.Files {
 		for _, spec := range f.Imports {
-			path, err := strconv.Unquote(spec.Path.Value)
-			if dep := p.Imports[path]; err == nil && dep != nil {
-				for _, e := range dep.Errors {
-					if e.Kind == packages.ListError && len(dep.GoFiles) == 0 {
-						src.TypeErrors = append(src.TypeErrors, Problem{Pos: spec.Pos(), Position: fset.Position(spec.Pos()), Message: e.Msg})
-					}
-				}
-			}
+			src.explainImport(p, spec)
 		}
 	}
 	return src
+}
+
+// explainImport puts the go command's words, which say what to do, in the place of the type checker's, which do not. The
+// go command reports them on the package that is missing, not where it is imported.
+func (src *Source) explainImport(p *packages.Package, spec *ast.ImportSpec) {
+	path, err := strconv.Unquote(spec.Path.Value)
+	dep := p.Imports[path]
+	if err != nil || dep == nil || len(dep.GoFiles) > 0 || len(dep.Errors) == 0 {
+		return
+	}
+	at := spec.Path.Pos()
+	src.TypeErrors = slices.DeleteFunc(src.TypeErrors, func(e Problem) bool { return e.Pos == at })
+	for _, e := range dep.Errors {
+		if e.Kind == packages.ListError {
+			src.TypeErrors = append(src.TypeErrors, Problem{Pos: at, Position: src.Fset.Position(at), Message: e.Msg})
+		}
+	}
 }
 
 // position reads file:line:col, the form in which packages hands positions on.

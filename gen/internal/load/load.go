@@ -6,6 +6,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +102,8 @@ func list(ctx context.Context, dir string, patterns []string) ([]*packages.Packa
 	cfg := &packages.Config{Context: ctx, Dir: dir, Mode: packages.NeedName | packages.NeedFiles | packages.NeedModule}
 	listed, err := packages.Load(cfg, patterns...)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", strings.Join(patterns, " "), err)
+		// go/packages does not wrap the error of a context that ended.
+		return nil, cmp.Or(ctx.Err(), goCommandError(err))
 	}
 	var problems []error
 	kept := listed[:0]
@@ -124,6 +126,14 @@ func list(ctx context.Context, dir string, patterns []string) ([]*packages.Packa
 		problems = append(problems, fmt.Errorf("%s: no packages of the main module match", strings.Join(patterns, " ")))
 	}
 	return kept, errors.Join(problems...)
+}
+
+// goCommandError leaves of a failed call what the go command itself said.
+func goCommandError(err error) error {
+	if _, said, ok := strings.Cut(err.Error(), "stderr: "); ok && strings.TrimSpace(said) != "" {
+		return errors.New(strings.TrimSpace(said))
+	}
+	return err
 }
 
 func hasGoFiles(dir string) bool {
