@@ -156,3 +156,5 @@ func (l *logText) String() string {
 
 // exact makes the waits of failures one second each.
 var exact = app.Backoff(app.Exponential{Initial: time.Second, Max: time.Second, NoJitter: true})
+
+var slogDiscard = slog.New(slog.DiscardHandler)

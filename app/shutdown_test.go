@@ -1,0 +1,274 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/app"
+	"github.com/millrace-go/millrace/app/apptest"
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/outcome"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+// pausedWith is paused with options for the app.
+func pausedWith(t *testing.T, options []app.Option, f func(s *service)) {
+	t.Helper()
+	apptest.Paused(t, func(h *apptest.H) { f(newService(h, h.Broker(), options...)) })
+}
+
+// stop stops the app and returns what Run did, and how long it took.
+func (s *service) stop(cancel context.CancelFunc, done chan error) (error, time.Duration) {
+	began := time.Now()
+	cancel()
+	err := <-done
+	return err, time.Since(began)
+}
+
+// run starts the app by hand, for tests that look at the error of Run.
+func (s *service) run() (context.CancelFunc, chan error) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	up := make(chan struct{})
+	s.app.AfterStartup(func(context.Context) error { close(up); return nil })
+	done := make(chan error, 1)
+	go func() { done <- s.app.Run(ctx) }()
+	select {
+	case <-up:
+	case err := <-done:
+		s.t.Fatal(err)
+	}
+	return cancel, done
+}
+
+func TestHandlersMayEndWithinTheGraceTime(t *testing.T) {
+	paused(t, func(s *service) {
+		s.mount(streamrt.Spec{}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
+			time.Sleep(20 * time.Second)
+			if ctx.Err() != nil {
+				s.t.Error("the context ended within the grace time")
+			}
+			return outcome.Ack()
+		})
+		cancel, done := s.run()
+		s.publish("x")
+		err, took := s.stop(cancel, done)
+		if err != nil || took < 19*time.Second || took > 21*time.Second {
+			s.t.Errorf("%v after %s", err, took)
+		}
+		s.wantServer(0, 1, 0)
+	})
+}
+
+// After the cut Ack, Drop and DeadLetter count; a failure hands the message back with its counters as they were.
+func TestOutcomesAfterTheCut(t *testing.T) {
+	for _, claim := range []time.Duration{0, time.Second} {
+		for _, c := range []struct {
+			o             outcome.HandlerOutcome
+			pending, dead int64
+		}{
+			{outcome.Ack(), 0, 0},
+			{outcome.Drop(), 0, 0},
+			{outcome.DeadLetter(errors.New("no")), 0, 1},
+			{outcome.Retry(), 1, 0},
+			{outcome.RetryAfter(time.Hour), 1, 0},
+			{outcome.Of(errors.New("cut")), 1, 0},
+			{outcome.HandlerOutcome{}, 1, 0},
+		} {
+			t.Run(fmt.Sprintf("claim=%s/%v", claim, c.o), func(t *testing.T) {
+				apptest.Paused(t, func(h *apptest.H) {
+					s := newService(h, h.Broker(), app.Grace(5*time.Second))
+					options := []app.MountOption{app.MaxAttempts(3), app.DeadLetter("dlq")}
+					s.mount(streamrt.Spec{Claim: claim}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
+						<-ctx.Done()
+						if context.Cause(ctx) != app.ErrShutdown {
+							s.t.Errorf("the cause is %v", context.Cause(ctx))
+						}
+						return c.o
+					}, options...)
+					cancel, done := s.run()
+					s.publish("x")
+					if err, took := s.stop(cancel, done); err != nil || took > 6*time.Second {
+						s.t.Errorf("%v after %s", err, took)
+					}
+					s.wantServer(c.pending, 1, c.dead)
+					if c.pending == 0 {
+						return
+					}
+					// The next process gets it at once, as if it had never been handed out.
+					next := newService(h, h.Broker())
+					next.mount(streamrt.Spec{Claim: claim}, ack, options...)
+					next.start()
+					next.Advance(2500 * time.Millisecond)
+					if len(next.runs) != 1 || next.runs[0].Attempt != 1 || next.runs[0].Losses != 0 {
+						s.t.Errorf("after the restart: %+v\n%s", next.runs, next.log)
+					}
+					next.wantServer(0, 1, 0)
+				})
+			})
+		}
+	}
+}
+
+func TestTheAnswerAfterADeadlineCountsEvenAfterTheCut(t *testing.T) {
+	pausedWith(t, []app.Option{app.Grace(5 * time.Second)}, func(s *service) {
+		s.mount(streamrt.Spec{Timeout: 2 * time.Second}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
+			time.Sleep(5*time.Second + 100*time.Millisecond)
+			return outcome.Of(ctx.Err())
+		}, app.MaxAttempts(1), app.DeadLetter("dlq"))
+		cancel, done := s.run()
+		s.publish("x")
+		if err, _ := s.stop(cancel, done); err != nil {
+			s.t.Error(err)
+		}
+		s.wantServer(0, 1, 1)
+		if !strings.Contains(s.log.String(), "ignores its deadline") {
+			s.t.Error("the late handler is not logged")
+		}
+	})
+}
+
+func TestAHandlerThatIgnoresItsContextDoesNotHoldRun(t *testing.T) {
+	pausedWith(t, []app.Option{app.Grace(5 * time.Second)}, func(s *service) {
+		s.mount(streamrt.Spec{Name: "stubborn"}, func(context.Context, string) outcome.HandlerOutcome {
+			time.Sleep(time.Minute)
+			return outcome.Ack()
+		})
+		s.mount(streamrt.Spec{Name: "quick", Stream: "other"}, ack)
+		cancel, done := s.run()
+		s.publish("x")
+		err, took := s.stop(cancel, done)
+		if err == nil || !strings.Contains(err.Error(), "mount stubborn") || strings.Contains(err.Error(), "quick") {
+			s.t.Errorf("%v", err)
+		}
+		if took > 6*time.Second {
+			s.t.Errorf("it took %s", took)
+		}
+		// Its entry is free, and what it answers in the end changes nothing.
+		time.Sleep(2 * time.Minute)
+		if s.pending() != 1 {
+			s.t.Errorf("%d pending", s.pending())
+		}
+	})
+}
+
+func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		s := newService(h, h.Broker())
+		s.mount(streamrt.Spec{}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
+			if app.MessageFrom(ctx).Attempt == 1 {
+				return outcome.RetryAfter(10 * time.Second)
+			}
+			return outcome.Ack()
+		})
+		cancel, done := s.run()
+		s.publish("a", "b", "c")
+		s.Advance(5 * time.Second)
+		if err, took := s.stop(cancel, done); err != nil || took > 100*time.Millisecond {
+			s.t.Errorf("%v after %s: a stop does not wait for delays", err, took)
+		}
+		s.wantServer(3, 3, 0)
+
+		next := newService(h, h.Broker())
+		next.mount(streamrt.Spec{}, ack)
+		next.start()
+		next.Advance(3 * time.Second)
+		if next.ran() != 0 {
+			s.t.Errorf("%d runs before the delay is over", next.ran())
+		}
+		next.Advance(10 * time.Second)
+		if !slices.Equal(next.attempts(), []int{2, 2, 2}) {
+			s.t.Errorf("attempts %v: a stop keeps the failures", next.attempts())
+		}
+		next.wantServer(0, 3, 0)
+	})
+}
+
+// flaky is a broker whose subscriptions fail to settle while it says so.
+type flaky struct {
+	broker.Broker
+	fails func(*broker.Settlement) bool
+	calls int
+}
+
+func (f *flaky) Subscribe(ctx context.Context, c broker.Config) (broker.Subscription, error) {
+	sub, err := f.Broker.Subscribe(ctx, c)
+	return &flakySubscription{sub, f}, err
+}
+
+type flakySubscription struct {
+	broker.Subscription
+	f *flaky
+}
+
+func (s *flakySubscription) Settle(ctx context.Context, batch []*broker.Settlement) {
+	var sound []*broker.Settlement
+	for _, st := range batch {
+		if s.f.fails(st) {
+			s.f.calls++
+			st.Err = errors.New("OOM command not allowed")
+			continue
+		}
+		sound = append(sound, st)
+	}
+	if len(sound) > 0 {
+		s.Subscription.Settle(ctx, sound)
+	}
+}
+
+func TestASettlementThatFailsIsRepeatedWithoutTheHandler(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		down := true
+		f := &flaky{Broker: h.Broker(), fails: func(st *broker.Settlement) bool { return down && st.Action != broker.Ack }}
+		s := newService(h, f)
+		s.mount(streamrt.Spec{}, func(ctx context.Context, body string) outcome.HandlerOutcome {
+			if body == "retry" && app.MessageFrom(ctx).Attempt == 1 {
+				return outcome.Retry()
+			}
+			return outcome.Ack()
+		})
+		s.start()
+		s.publish("retry", "retry", "fine", "fine")
+		s.Advance(time.Minute)
+		if s.ran() != 4 || s.pending() != 2 {
+			s.t.Errorf("%d runs, %d pending while settling fails", s.ran(), s.pending())
+		}
+		if f.calls < 20 || f.calls > 60 {
+			s.t.Errorf("%d tries in a minute for two settlements", f.calls)
+		}
+		down = false
+		s.Advance(5 * time.Second)
+		if s.ran() != 6 {
+			s.t.Errorf("%d runs in the end", s.ran())
+		}
+		s.wantServer(0, 6, 0)
+		if n := strings.Count(s.log.String(), "settling fails"); n != 1 || !strings.Contains(s.log.String(), "settling works again") {
+			s.t.Errorf("%d lines about it", n)
+		}
+	})
+}
+
+func TestReadingPausesWhereNothingCanBeSettled(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		f := &flaky{Broker: h.Broker(), fails: func(*broker.Settlement) bool { return true }}
+		s := newService(h, f, app.Grace(time.Second))
+		s.mount(streamrt.Spec{}, ack)
+		cancel, done := s.run()
+		for range 500 {
+			s.publish("x")
+		}
+		s.Advance(time.Minute)
+		if s.ran() < 100 || s.ran() > 200 {
+			s.t.Errorf("%d of 500 messages were run although none could be settled", s.ran())
+		}
+		err, took := s.stop(cancel, done)
+		if err == nil || !mentions(err.Error(), []string{"mount test.in", "OOM", "will run again"}) || took > 10*time.Second {
+			s.t.Errorf("%v after %s", err, took)
+		}
+	})
+}
