@@ -1,0 +1,39 @@
+package brokertest
+
+import (
+	"testing"
+
+	"github.com/millrace-go/millrace/app/apptest"
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/broker/embedded"
+	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/broker/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// each runs the body on the embedded server and on every server of the matrix, side by side as far as -parallel allows.
+func each(t *testing.T, body func(t *testing.T, target Target)) {
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		server := embedded.NewServer()
+		client := server.Client()
+		t.Cleanup(func() {
+			_ = client.Close() // the server goes with it
+			server.Close()
+		})
+		body(t, Target{"embedded", func() broker.Broker { return server.Broker() }, client})
+	})
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
+		body(t, Target{s.Name(), func() broker.Broker { return redisbroker.Standalone(s.URL()) }, s.Client()})
+	})
+}
+
+// paused runs the body on the embedded server and the paused clock.
+func paused(t *testing.T, body func(t *testing.T, target Target)) {
+	t.Helper()
+	apptest.Paused(t, func(h *apptest.H) {
+		body(h.T(), Target{"paused", h.Broker, h.Client()})
+	})
+}
