@@ -25,7 +25,7 @@ func (r *resolver) signature(h handler) (signature, bool) {
 		return signature{}, false
 	}
 	if name.Name == "_" || h.decl.Recv == nil && (name.Name == "init" || name.Name == "main") {
-		return fail("%s cannot be a handler, for nothing can refer to it: give the function a name of its own", name.Name)
+		return fail("%s cannot be a handler: give the function a name of its own", name.Name)
 	}
 	if h.decl.Type.TypeParams != nil {
 		return fail("%s has type parameters: write a function for the one type that the subscription carries, and call the generic one from it", name.Name)
