@@ -145,6 +145,9 @@ func (a *App) shutdownHooks(ctx context.Context, kind hookKind) error {
 }
 
 func runHook(ctx context.Context, kind hookKind, f Hook) (err error) {
+	fence := dispatch.FenceFrom(ctx)
+	fence.Cross()
+	defer fence.Cross()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("app: a hook of %s panicked: %v", hookNames[kind], p)

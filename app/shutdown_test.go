@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,7 +194,7 @@ func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
 type flaky struct {
 	broker.Broker
 	fails func(*broker.Settlement) bool
-	calls int
+	calls atomic.Int64
 }
 
 func (f *flaky) Subscribe(ctx context.Context, c broker.Config) (broker.Subscription, error) {
@@ -210,7 +211,7 @@ func (s *flakySubscription) Settle(ctx context.Context, batch []*broker.Settleme
 	var sound []*broker.Settlement
 	for _, st := range batch {
 		if s.f.fails(st) {
-			s.f.calls++
+			s.f.calls.Add(1)
 			st.Err = errors.New("OOM command not allowed")
 			continue
 		}
@@ -223,8 +224,9 @@ func (s *flakySubscription) Settle(ctx context.Context, batch []*broker.Settleme
 
 func TestASettlementThatFailsIsRepeatedWithoutTheHandler(t *testing.T) {
 	apptest.Paused(t, func(h *apptest.H) {
-		down := true
-		f := &flaky{Broker: h.Broker(), fails: func(st *broker.Settlement) bool { return down && st.Action != broker.Ack }}
+		var down atomic.Bool
+		down.Store(true)
+		f := &flaky{Broker: h.Broker(), fails: func(st *broker.Settlement) bool { return down.Load() && st.Action != broker.Ack }}
 		s := newService(h, f)
 		s.mount(streamrt.Spec{}, func(ctx context.Context, body string) outcome.HandlerOutcome {
 			if body == "retry" && app.MessageFrom(ctx).Attempt == 1 {
@@ -238,10 +240,10 @@ func TestASettlementThatFailsIsRepeatedWithoutTheHandler(t *testing.T) {
 		if s.ran() != 4 || s.pending() != 2 {
 			s.t.Errorf("%d runs, %d pending while settling fails", s.ran(), s.pending())
 		}
-		if f.calls < 20 || f.calls > 60 {
-			s.t.Errorf("%d tries in a minute for two settlements", f.calls)
+		if n := f.calls.Load(); n < 20 || n > 60 {
+			s.t.Errorf("%d tries in a minute for two settlements", n)
 		}
-		down = false
+		down.Store(false)
 		s.Advance(5 * time.Second)
 		if s.ran() != 6 {
 			s.t.Errorf("%d runs in the end", s.ran())

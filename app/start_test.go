@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -255,20 +256,26 @@ func TestStopDuringTheStartIsClean(t *testing.T) {
 func TestHooksRunInOrder(t *testing.T) {
 	apptest.Paused(t, func(h *apptest.H) {
 		s := newService(h, h.Broker())
+		var mu sync.Mutex // the handler still runs when the hooks of OnShutdown do
 		var order []string
+		add := func(name string) {
+			mu.Lock()
+			order = append(order, name)
+			mu.Unlock()
+		}
 		note := func(name string) app.Hook {
 			return func(context.Context) error {
-				consumers, _ := h.Client().XInfoGroups(context.Background(), "in").Result()
-				if len(consumers) > 0 {
+				groups, _ := h.Client().XInfoGroups(context.Background(), "in").Result()
+				if len(groups) > 0 {
 					name += "+"
 				}
-				order = append(order, name)
+				add(name)
 				return nil
 			}
 		}
 		s.mount(streamrt.Spec{}, func(context.Context, string) outcome.HandlerOutcome {
 			time.Sleep(time.Second)
-			order = append(order, "handled")
+			add("handled")
 			return outcome.Ack()
 		})
 		s.app.OnStartup(note("up1"))

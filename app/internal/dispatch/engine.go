@@ -128,7 +128,7 @@ func New(config Config, sub broker.Subscription) *Engine {
 // to stop gets its grace time.
 func (e *Engine) Start(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	e.fence = fenceFrom(ctx)
+	e.fence = FenceFrom(ctx)
 	e.base, e.cut = context.WithCancelCause(ctx)
 
 	var reads, tasks, parked, settles context.Context

@@ -32,9 +32,7 @@ func (e *Engine) worker(slot int) {
 		}
 		// Only runtime.Goexit gets here: the goroutine is lost, the slot and the delivery are not.
 		defer func() { go e.worker(slot) }()
-		if e.fence != nil {
-			e.fence.Cross()
-		}
+		e.fence.Cross()
 		e.finish(slot, it, ending{kind: outcome.KindFail, label: labelPanic, err: errGoexit})
 	}()
 	for it = range e.work {
