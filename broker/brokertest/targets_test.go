@@ -14,8 +14,15 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 // each runs the body on the embedded server and on every server of the matrix, side by side as far as -parallel allows.
 func each(t *testing.T, body func(t *testing.T, target Target)) {
-	t.Run("embedded", func(t *testing.T) {
+	eachInTurn(t, func(t *testing.T, target Target) {
 		t.Parallel()
+		body(t, target)
+	})
+}
+
+// eachInTurn runs the body on the same servers, one after the other.
+func eachInTurn(t *testing.T, body func(t *testing.T, target Target)) {
+	t.Run("embedded", func(t *testing.T) {
 		server := embedded.NewServer()
 		client := server.Client()
 		t.Cleanup(func() {
@@ -25,7 +32,6 @@ func each(t *testing.T, body func(t *testing.T, target Target)) {
 		body(t, Target{"embedded", func() broker.Broker { return server.Broker() }, client})
 	})
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		t.Parallel()
 		body(t, Target{s.Name(), func() broker.Broker { return redisbroker.Standalone(s.URL()) }, s.Client()})
 	})
 }
