@@ -211,6 +211,7 @@ func reaperIsMissing(ctx context.Context, opts []client.Opt) bool {
 	if _, err := docker.Ping(ctx, client.PingOptions{}); err != nil {
 		return false
 	}
+	//nolint:staticcheck // deprecated without a successor; a wrong image costs the reaper, not the test
 	return pull(docker, testcontainers.ReaperDefaultImage) != nil
 }
 

@@ -1,0 +1,30 @@
+# The commands of the repository. `just` alone lists them; CONTRIBUTING.md says what they need.
+
+_default:
+  @just --list --unsorted
+
+# format, vet and lint: what a review should not have to find
+check:
+  test -z "$(git ls-files -z '*.go' | xargs -0 gofmt -l | tee /dev/stderr)"
+  go vet ./...
+  golangci-lint run ./... ./.ci/testsummary
+
+# every test that this machine can run; names what to install for the rest
+test *args:
+  @go run ./.ci/testsummary {{ args }} ./...
+
+# the same, and a test that finds no server fails
+test-redis *args:
+  @MILLRACE_REQUIRE_REDIS=1 go run ./.ci/testsummary {{ args }} ./...
+
+# write every stream_gen.go of the repository anew
+generate:
+  go run ./cmd/streamgen ./...
+
+# the engine against a bare client loop
+bench:
+  go test -run '^$' -bench . ./app/...
+
+# everything that continuous integration runs, in its order
+ci:
+  .ci/run

@@ -1,0 +1,224 @@
+package docs_test
+
+import "strings"
+
+const module = "github.com/millrace-go/millrace"
+
+// room is one package, or several under a pattern that ends in "/...".
+type room struct {
+	// path is relative to the module.
+	path string
+	// imports are the packages of this module that its code may import.
+	imports []string
+	// tests are those that only its tests may import.
+	tests []string
+	// why says what lives there, so that the next package finds its place.
+	why string
+}
+
+// live is what a test of a running service may need.
+var live = []string{
+	"app", "app/apptest", "broker", "broker/embedded", "broker/redisbroker", "broker/redistest", "outcome", "runtime",
+}
+
+// rooms is the import table. A package that is missing here fails TestImports: add it with a reason, or better, find the
+// room where it belongs. A row may stand before its package does.
+var rooms = []room{
+	{
+		path: "outcome",
+		why:  "what a handler answers; the standard library only",
+	},
+	{
+		path: "broker", imports: []string{"outcome"},
+		why: "the transport contract: deliveries, settlements, capabilities, errors",
+	},
+	{
+		path: "broker/redisbroker", imports: []string{"broker", "broker/redisbroker/internal/..."}, tests: live,
+		why: "Redis and Valkey through go-redis",
+	},
+	{
+		path: "broker/redisbroker/internal/...", imports: []string{"broker", "broker/redisbroker/internal/..."}, tests: live,
+		why: "parts of redisbroker that nobody else may use",
+	},
+	{
+		path: "broker/embedded", imports: []string{"broker", "broker/redisbroker"}, tests: live,
+		why: "the server inside the process, behind the code of redisbroker",
+	},
+	{
+		path: "broker/redistest", imports: []string{"broker/redisbroker"},
+		why: "a real server for a test",
+	},
+	{
+		path: "broker/brokertest", imports: []string{"app", "broker", "outcome", "runtime"}, tests: live,
+		why: "the conformance suite: one body for every server",
+	},
+	{
+		path: "broker/brokertest/chaos", imports: []string{"app", "broker", "broker/redisbroker", "outcome", "runtime"},
+		tests: live,
+		why:   "crashes and cut connections for the conformance suite",
+	},
+	{
+		path: "broker/deadletter", imports: []string{"broker", "broker/redisbroker"}, tests: live,
+		why: "reading, counting, replaying and purging dead letters",
+	},
+	{
+		path: "runtime", imports: []string{"outcome"},
+		why: "streamrt: what generated code calls",
+	},
+	{
+		path: "app", imports: []string{"app/internal/...", "broker", "outcome", "runtime"}, tests: live,
+		why: "the composition root: brokers, mounts, lifecycle",
+	},
+	{
+		path: "app/internal/dispatch", imports: []string{"broker", "outcome", "runtime"},
+		why: "the engine of one mount",
+	},
+	{
+		path: "app/apptest",
+		imports: []string{
+			"app", "app/internal/...", "broker", "broker/embedded", "broker/redisbroker", "outcome", "runtime",
+		},
+		tests: live,
+		why:   "the harness: an app on the paused clock, or on a live server",
+	},
+	{
+		path: "gen",
+		imports: []string{
+			"gen/diag", "gen/directive", "gen/internal/emit", "gen/internal/genfile", "gen/internal/load",
+			"gen/internal/output", "gen/internal/resolve",
+		},
+		why: "the generator as a library",
+	},
+	{
+		path: "gen/directive",
+		why:  "the syntax of a directive, without types",
+	},
+	{
+		path: "gen/diag",
+		why:  "findings with positions",
+	},
+	{
+		path: "gen/internal/genfile",
+		why:  "the name and header of a generated file, which three stages must agree on",
+	},
+	{
+		path: "gen/internal/load", imports: []string{"gen/diag", "gen/directive", "gen/internal/genfile"},
+		why: "packages with their directives",
+	},
+	{
+		path: "gen/internal/resolve",
+		imports: []string{
+			"gen/diag", "gen/directive", "gen/internal/genfile", "gen/internal/load",
+		},
+		why: "types to the model",
+	},
+	{
+		path: "gen/internal/emit", imports: []string{"gen/internal/genfile", "gen/internal/resolve"},
+		why: "the model to code; the only importer of jennifer",
+	},
+	{
+		path: "gen/internal/output", imports: []string{"gen/diag", "gen/internal/genfile"},
+		why: "files on disk, whole or not at all",
+	},
+	{
+		path: "gen/analyzer", imports: []string{"gen/diag", "gen/directive", "gen/internal/..."},
+		why: "the findings as a go/analysis pass",
+	},
+	{
+		path: "cmd/streamgen", imports: []string{"gen", "gen/diag"},
+		why: "the generator's main",
+	},
+	{
+		path: "cmd/streamvet", imports: []string{"gen", "gen/analyzer", "gen/diag"},
+		why: "the analyzer's main",
+	},
+	{
+		path: "cmd/streamctl", imports: []string{"broker", "broker/deadletter", "broker/redisbroker"}, tests: live,
+		why: "the operator's tool",
+	},
+	{
+		path: "examples/...", imports: []string{
+			"app", "broker", "broker/deadletter", "broker/embedded", "broker/redisbroker", "outcome", "runtime",
+		},
+		tests: live,
+		why:   "services as users write them, so public packages only",
+	},
+	{
+		path: "docs", tests: live,
+		why: "the guides and the tests that hold them and this table",
+	},
+}
+
+// fence says who may reach a module outside this one.
+type fence struct {
+	// module is an import path, and everything under it.
+	module string
+	// importers name it in their code or, unless testsToo, in their tests.
+	importers []string
+	testsToo  bool
+	// linkers reach it through other packages, importers included.
+	linkers []string
+	why     string
+}
+
+var fences = []fence{
+	{
+		module: "github.com/dave/jennifer", importers: []string{"gen/internal/emit"},
+		linkers: []string{"gen/internal/emit", "gen", "cmd/streamgen", "cmd/streamvet"},
+		why:     "only gen/internal/emit turns the model into code",
+	},
+	{
+		module: "golang.org/x/tools", importers: []string{"gen/internal/load", "gen/internal/resolve", "gen/analyzer", "cmd/streamvet"},
+		linkers: []string{
+			"gen", "gen/analyzer", "gen/internal/emit", "gen/internal/load", "gen/internal/resolve", "cmd/streamgen",
+			"cmd/streamvet",
+		},
+		why: "a service does not carry the type checker",
+	},
+	{
+		module: "github.com/alicebob/miniredis", importers: []string{"broker/embedded"},
+		linkers: []string{"broker/embedded", "app/apptest", "examples/..."},
+		why:     "a service links the in-process server only by importing broker/embedded itself",
+	},
+	{
+		module: "github.com/testcontainers", importers: []string{"broker/redistest"},
+		linkers: []string{"broker/redistest"},
+		why:     "only broker/redistest starts containers, and only tests import it",
+	},
+	{
+		module: "github.com/moby/moby", importers: []string{"broker/redistest"},
+		linkers: []string{"broker/redistest"},
+		why:     "Docker's client belongs to broker/redistest",
+	},
+	{
+		module: "github.com/redis/go-redis",
+		importers: []string{
+			"broker/redisbroker", "broker/redisbroker/internal/...", "broker/embedded", "broker/redistest",
+			"broker/brokertest", "broker/brokertest/chaos", "broker/deadletter", "app/apptest", "cmd/streamctl", "examples/...",
+		},
+		testsToo: true, // a live test looks at the server itself
+		linkers: []string{
+			"broker/redisbroker", "broker/redisbroker/internal/...", "broker/embedded", "broker/redistest",
+			"broker/brokertest", "broker/brokertest/chaos", "broker/deadletter", "app/apptest", "cmd/streamctl", "examples/...",
+		},
+		why: "app, runtime, outcome, the transport contract and so handler packages know no client",
+	},
+}
+
+// matches says whether a package falls under a row's path.
+func matches(path, pkg string) bool {
+	if prefix, ok := strings.CutSuffix(path, "/..."); ok {
+		return strings.HasPrefix(pkg, prefix+"/")
+	}
+	return path == pkg
+}
+
+// anyMatches says whether a package falls under one of several paths.
+func anyMatches(paths []string, pkg string) bool {
+	for _, path := range paths {
+		if matches(path, pkg) {
+			return true
+		}
+	}
+	return false
+}
