@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace-go/millrace/app/internal/dispatch"
 	"github.com/millrace-go/millrace/broker"
+	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
 var (
@@ -162,7 +163,10 @@ func runHook(ctx context.Context, kind hookKind, f Hook) (err error) {
 // Broker adds a server to the app. The defaults hold for all mounts on it, which may override them; middleware adds up,
 // the defaults' outermost. The returned Mounts publishes from now on, connecting at the first use.
 func (a *App) Broker(b broker.Broker, defaults ...MountOption) *Mounts {
-	m := &Mounts{app: a, broker: b, defaults: defaults}
+	m := &Mounts{app: a, broker: b, defaults: defaults, codec: newPolicy(defaults, nil).codec}
+	if m.codec == nil {
+		m.codec = streamrt.JSONCodec{}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.began {

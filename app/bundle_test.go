@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +19,12 @@ import (
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(asProgram); kind != "" {
+		program(kind)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const group = "g"
 

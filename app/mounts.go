@@ -25,6 +25,7 @@ type Mounts struct {
 	app      *App
 	broker   broker.Broker
 	defaults []MountOption
+	codec    Codec    // encodes what is published
 	mounts   []*mount // guarded by app.mu
 }
 
@@ -81,12 +82,8 @@ func (m *Mounts) encode(value any) (body []byte, contentType string, err error) 
 	case json.RawMessage:
 		return v, "", nil
 	}
-	codec := newPolicy(m.defaults, nil).codec
-	if codec == nil {
-		codec = streamrt.JSONCodec{}
-	}
-	body, err = codec.Marshal(value)
-	return body, codec.Name(), err
+	body, err = m.codec.Marshal(value)
+	return body, m.codec.Name(), err
 }
 
 // addHeader adds a header that the message does not have.
@@ -107,7 +104,7 @@ func (m *Mounts) Close(ctx context.Context) error {
 	return m.broker.Close(ctx)
 }
 
-// spec names the mount's source as the directive does.
+// sourceOf is the mount's source as the directive names it.
 func (mt *mount) sourceOf() broker.Source {
 	spec := mt.subscription.Spec()
 	s := broker.Source{

@@ -60,7 +60,8 @@ func (a *App) run(ctx context.Context, now <-chan struct{}) error {
 		}
 		a.log.Info("stopping", "app", a.name, "grace", a.grace)
 	} else if ctx.Err() != nil {
-		err = nil // Told to stop before the start was over.
+		a.log.Info("told to stop before the start was over", "app", a.name, "error", err.Error())
+		err = nil
 	}
 	return errors.Join(err, r.stop(ctx))
 }

@@ -59,10 +59,12 @@ type intent struct {
 	delay time.Duration
 	// count is for broker.Keep.
 	count int64
-	// parked: after broker.Keep the entry waits in memory for park, and then gets the edits of unpark.
+	// parked: after broker.Keep the entry waits in memory for park.
 	parked bool
 	park   time.Duration
-	unpark broker.Edits
+	// copy is for broker.Keep: the edits of the copy that ends the wait or, where the entry turns out to be trimmed, takes
+	// its place at once.
+	copy broker.Edits
 	// burial is for broker.Bury.
 	burial *broker.Burial
 	// discard is why an acknowledged message counts as discarded, "" where it does not.
@@ -138,11 +140,10 @@ func (r *rules) elsewhere(d *broker.Delivery) bool {
 
 func (r *rules) retry(d *broker.Delivery, c counters, e ending, now time.Time) intent {
 	wait, slowed := r.wait(c, e)
-	if r.caps.KeepsPending && (wait == 0 || slowed || !r.caps.DelaySet) {
-		return intent{action: broker.Keep, count: d.Count}
-	}
 	edits := r.copyEdits(d, c, e, now)
 	switch {
+	case r.caps.KeepsPending && (wait == 0 || slowed || !r.caps.DelaySet):
+		return intent{action: broker.Keep, count: d.Count, copy: edits}
 	case wait == 0:
 		return intent{action: broker.Copy, edits: edits}
 	case r.caps.DelaySet:
@@ -150,7 +151,7 @@ func (r *rules) retry(d *broker.Delivery, c counters, e ending, now time.Time) i
 	default:
 		return intent{
 			action: broker.Keep, count: failureUnit*(c.packedFailures+1) + c.packedLosses,
-			parked: true, park: wait, unpark: edits, slowed: slowed,
+			parked: true, park: wait, copy: edits, slowed: slowed,
 		}
 	}
 }

@@ -347,7 +347,7 @@ func (l *life) run(t *rapid.T, answers func() outcome.HandlerOutcome, crash func
 			l.edit(i.edits)
 		case broker.Keep:
 			if i.parked && !crash() {
-				l.edit(i.unpark)
+				l.edit(i.copy)
 			} else {
 				kept := *l.d
 				kept.Count = i.count + 1

@@ -23,13 +23,13 @@ type item struct {
 	discard string
 	// text is the error, for the log.
 	text string
-	// parked: when the settlement is done the message waits until due and gets the edits of unpark. It counts as parked
-	// from the decision on.
+	// parked: when the settlement is done the message waits until due. It counts as parked from the decision on.
 	parked bool
 	due    time.Time
-	unpark broker.Edits
-	// unparking: this is the settlement that ends the wait.
-	unparking bool
+	// copy are the edits of the copy that an entry gets that is kept for now.
+	copy broker.Edits
+	// unparking: this is the settlement that ends the wait. rescued: this is the copy of an entry that was trimmed.
+	unparking, rescued bool
 
 	// tries counts the settlements that failed.
 	tries int
@@ -52,7 +52,8 @@ func (it *item) apply(i intent, target string, now time.Time) {
 		it.settlement.Target = target
 	}
 	it.discard = i.discard
+	it.copy = i.copy
 	if i.parked {
-		it.parked, it.due, it.unpark = true, now.Add(i.park), i.unpark
+		it.parked, it.due = true, now.Add(i.park)
 	}
 }

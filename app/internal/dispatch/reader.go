@@ -69,12 +69,17 @@ func (e *Engine) read(ctx context.Context) {
 }
 
 // accept gives a delivery to the workers. The channel has a place for each handler slot, so it never blocks for long.
+// What a read still brings after the shutdown began is handed back unstarted.
 func (e *Engine) accept(d *broker.Delivery) {
 	it := &item{delivery: d}
 	if e.hands != nil && !e.hands.take(it) {
 		return
 	}
 	e.room.running.Add(1)
+	if e.isStopping() {
+		e.release(it)
+		return
+	}
 	e.work <- it
 }
 

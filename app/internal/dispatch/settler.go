@@ -161,7 +161,23 @@ func (s *settler) complete(it *item) {
 		s.e.hands.settled(it)
 	}
 	s.count(it)
+	if it.settlement.Result == broker.Vanished && it.settlement.Action == broker.Keep {
+		s.rescue(it)
+		return
+	}
 	s.finish(it)
+}
+
+// rescue settles an entry that was trimmed while it was in hand and therefore cannot stay pending: its body is still
+// here, so a copy takes its place, at once rather than after the delay.
+func (s *settler) rescue(it *item) {
+	if it.parked {
+		it.parked = false
+		s.e.room.left(&s.e.room.parked)
+	}
+	it.settlement = broker.Settlement{Delivery: it.delivery, Action: broker.Copy, Edits: it.copy}
+	it.rescued, it.tries = true, 0
+	s.submit(it)
 }
 
 // count counts the run where the batch does, so that a thousand acks cost one call of the meter.
@@ -193,6 +209,12 @@ func (s *settler) finish(it *item) {
 		e.meters.Discarded(whyVanished)
 		e.log.Warn("the entry was deleted from the stream while it waited for its delay", "id", it.delivery.ID)
 	case broker.Gone:
+		if it.rescued {
+			e.meters.Discarded(whyVanished)
+			e.log.Error("the entry was trimmed from the stream while it was handled, and acknowledged before it could be copied",
+				"id", it.delivery.ID)
+			break
+		}
 		e.log.Debug("the entry had been settled before", "id", it.delivery.ID, "action", it.settlement.Action.String())
 	}
 	switch {
@@ -201,7 +223,7 @@ func (s *settler) finish(it *item) {
 		return
 	case it.parked && result == broker.Done:
 		e.parking.add(it.due, parkedEntry{
-			id: strings.Clone(it.delivery.ID), count: it.settlement.Count, edits: it.unpark,
+			id: strings.Clone(it.delivery.ID), count: it.settlement.Count, edits: it.copy,
 		})
 	case it.parked:
 		e.room.parked.Add(-1)

@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/outcome"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+// endless is a source that always has more, so that a benchmark measures the engine alone.
+type endless struct {
+	body      []byte
+	given     atomic.Int64
+	settled   atomic.Int64
+	target    int64
+	done      chan struct{}
+	isStopped atomic.Bool
+}
+
+func (s *endless) Capabilities() broker.Capabilities { return broker.Capabilities{PacksFailures: true} }
+func (s *endless) Tasks() []broker.Task              { return nil }
+func (s *endless) Stop(context.Context)              { s.isStopped.Store(true) }
+
+func (s *endless) Release(context.Context, []broker.Held) error { return nil }
+
+func (s *endless) Read(_ context.Context, n int) ([]*broker.Delivery, error) {
+	if s.isStopped.Load() {
+		return nil, broker.ErrClosed
+	}
+	if s.given.Load() >= s.target {
+		time.Sleep(time.Millisecond)
+		return nil, nil
+	}
+	deliveries := make([]broker.Delivery, n)
+	list := make([]*broker.Delivery, n)
+	for i := range deliveries {
+		deliveries[i] = broker.Delivery{ID: strconv.FormatInt(s.given.Add(1), 10), Count: 1, Body: s.body, HasBody: true}
+		list[i] = &deliveries[i]
+	}
+	return list, nil
+}
+
+func (s *endless) Settle(_ context.Context, batch []*broker.Settlement) {
+	for _, st := range batch {
+		st.Result = broker.Done
+	}
+	if n := s.settled.Add(int64(len(batch))); n >= s.target && n-int64(len(batch)) < s.target {
+		close(s.done)
+	}
+}
+
+func BenchmarkAck(b *testing.B) {
+	for _, concurrency := range []int{1, 10, 100} {
+		b.Run(strconv.Itoa(concurrency), func(b *testing.B) {
+			source := &endless{body: []byte("x"), target: int64(b.N), done: make(chan struct{})}
+			engine := New(Config{
+				Name: "bench",
+				Subscription: streamrt.Subscribe(streamrt.Spec{}, streamrt.Default, func(context.Context, int) outcome.HandlerOutcome {
+					return outcome.Ack()
+				}),
+				Codec: constant{}, Concurrency: concurrency, MaxParked: 10000,
+				Logger: slog.New(slog.DiscardHandler), Meters: NewMeters("bench"),
+			}, source)
+			b.ReportAllocs()
+			b.ResetTimer()
+			engine.Start(b.Context())
+			<-source.done
+			b.StopTimer()
+			if err := engine.Shutdown(b.Context(), time.Second, nil); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// constant is a codec that costs nothing.
+type constant struct{}
+
+func (constant) Name() string                { return "constant" }
+func (constant) Marshal(any) ([]byte, error) { return nil, nil }
+func (constant) Unmarshal([]byte, any) error { return nil }
