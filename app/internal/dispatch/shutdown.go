@@ -98,7 +98,8 @@ func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-
 		defer close(written)
 		e.background.Wait()
 	}()
-	if !waitFor(written, write, now) {
+	// Even a shutdown that is to end now leaves a moment for what has been answered.
+	if !waitFor(written, write-lastWrites, now) && !waitFor(written, lastWrites, nil) {
 		e.endSettles()
 		<-written
 	}
@@ -116,8 +117,12 @@ func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-
 	e.heldMu.Unlock()
 	var problems []error
 	if len(left) > 0 {
+		cause := left[0].settlement.Err
+		if cause == nil {
+			cause = context.DeadlineExceeded
+		}
 		problems = append(problems, fmt.Errorf("mount %s: %d outcomes could not be written before the stop and their messages will run again: %w",
-			e.config.Name, len(left), left[0].settlement.Err))
+			e.config.Name, len(left), cause))
 	}
 	if err := e.sub.Release(releaseCtx, held); err != nil {
 		problems = append(problems, fmt.Errorf("mount %s: handing back what was left over: %w", e.config.Name, err))
