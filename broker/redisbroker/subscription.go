@@ -121,7 +121,7 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 		args = append(args, "CLAIM", milliseconds(claim))
 	}
 	args = append(args, "STREAMS", s.source.Key, ">")
-	data, err := s.reader.read(ctx, args, s.stopped.Load)
+	data, err := s.reader.read(ctx, args, s.wanted)
 	if err != nil || len(data) == 0 {
 		if s.stopped.Load() {
 			return nil, 0, broker.ErrClosed
@@ -139,6 +139,10 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 	}
 	return deliveries, pending, nil
 }
+
+// wanted reports whether the reader has something else to do than to block: an interrupt may have come just before the
+// read began.
+func (s *subscription) wanted() bool { return s.stopped.Load() || s.free.Load() }
 
 // take takes pending entries of one owner, or of any, that have been idle for long enough.
 func (s *subscription) take(ctx context.Context, owner string, idle time.Duration, n int) ([]*broker.Delivery, error) {
