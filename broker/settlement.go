@@ -68,7 +68,8 @@ const (
 	Lost
 	// Gone: the entry is no longer pending (settled before, by a resent command perhaps); nothing was done.
 	Gone
-	// Vanished: the entry was deleted or trimmed while its body was not in hand (Unpark); it was acknowledged.
+	// Vanished: the entry was deleted or trimmed. For Unpark, whose body is not in hand, it was acknowledged; for Keep
+	// nothing was done, and the engine settles the entry with a copy from the body in hand.
 	Vanished
 )
 

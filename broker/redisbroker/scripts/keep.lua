@@ -8,7 +8,7 @@ while i <= #ARGV do
   if status == 'lost' and fence(id, kept) == nil then status = nil end
   if not status then
     if #redis.call('XRANGE', stream, id, id) == 0 then
-      redis.call('XACK', stream, group, id)
+      -- Whoever holds the body settles it in another way; an acknowledgement would lose the message.
       status = 'vanished'
     else
       redis.call('XCLAIM', stream, group, me, 0, id, 'IDLE', 0, 'RETRYCOUNT', kept, 'JUSTID')
