@@ -46,7 +46,7 @@ func TestExponentialStaysWithinItsBounds(t *testing.T) {
 func TestBackoffFuncGetsAttemptAndError(t *testing.T) {
 	cause := errors.New("busy")
 	f := BackoffFunc(func(attempt int, err error) time.Duration {
-		if attempt != 3 || err != cause {
+		if attempt != 3 || !errors.Is(err, cause) {
 			t.Errorf("called with %d, %v", attempt, err)
 		}
 		return time.Minute

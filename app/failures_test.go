@@ -24,7 +24,10 @@ func (brokenError) Error() string { panic("no text") }
 
 // Every way in which a handler can fail ends in the same place, after exactly as many runs as allowed.
 func TestEveryKindOfFailureIsCountedUpToTheCap(t *testing.T) {
-	var null *app.Message
+	var (
+		null    *app.Message
+		nothing = []any{nil}[0]
+	)
 	for name, c := range map[string]struct {
 		f       handler
 		timeout time.Duration
@@ -34,7 +37,7 @@ func TestEveryKindOfFailureIsCountedUpToTheCap(t *testing.T) {
 		"error":      {f: func(context.Context, string) outcome.HandlerOutcome { return outcome.Of(errors.New("busy")) }, said: "busy"},
 		"panic":      {f: func(context.Context, string) outcome.HandlerOutcome { panic("boom") }, said: "panic: boom", detail: "failures_test.go"},
 		"nil":        {f: func(context.Context, string) outcome.HandlerOutcome { return outcome.Of(errors.New(null.ID)) }, said: "nil pointer", detail: "failures_test.go"},
-		"panic(nil)": {f: func(context.Context, string) outcome.HandlerOutcome { panic(error(nil)) }, said: "panic"},
+		"panic(nil)": {f: func(context.Context, string) outcome.HandlerOutcome { panic(nothing) }, said: "panic"},
 		"goexit":     {f: func(context.Context, string) outcome.HandlerOutcome { runtime.Goexit(); return outcome.Ack() }, said: "handler called runtime.Goexit"},
 		"zero":       {f: func(context.Context, string) outcome.HandlerOutcome { return outcome.HandlerOutcome{} }, said: "handler returned the zero outcome"},
 		"bad text":   {f: func(context.Context, string) outcome.HandlerOutcome { return outcome.Of(brokenError{}) }, said: "Error method panicked"},

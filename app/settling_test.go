@@ -75,7 +75,7 @@ func TestASettlementThatFailsIsRepeatedWithoutTheHandler(t *testing.T) {
 			s.t.Errorf("%d runs in the end", s.ran())
 		}
 		s.wantServer(0, 6, 0)
-		if n := strings.Count(s.log.String(), "settling fails"); n != 1 || !strings.Contains(s.log.String(), "settling works again") {
+		if n := strings.Count(s.log.String(), "answers with errors"); n != 1 || !strings.Contains(s.log.String(), "the server works again") {
 			s.t.Errorf("%d lines about it", n)
 		}
 	})
@@ -94,7 +94,7 @@ func TestReadingPausesWhereNothingCanBeSettled(t *testing.T) {
 		if s.ran() < 100 || s.ran() > 200 {
 			s.t.Errorf("%d of 500 messages were run although none could be settled", s.ran())
 		}
-		err, took := s.stop(cancel, done)
+		took, err := s.stop(cancel, done)
 		if err == nil || !mentions(err.Error(), []string{"mount test.in", "OOM", "will run again"}) || took > 10*time.Second {
 			s.t.Errorf("%v after %s", err, took)
 		}

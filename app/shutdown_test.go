@@ -22,11 +22,11 @@ func pausedWith(t *testing.T, options []app.Option, f func(s *service)) {
 }
 
 // stop stops the app and returns what Run did, and how long it took.
-func (s *service) stop(cancel context.CancelFunc, done chan error) (error, time.Duration) {
+func (s *service) stop(cancel context.CancelFunc, done chan error) (time.Duration, error) {
 	began := time.Now()
 	cancel()
 	err := <-done
-	return err, time.Since(began)
+	return time.Since(began), err
 }
 
 // run starts the app by hand, for tests that look at the error of Run.
@@ -56,7 +56,7 @@ func TestHandlersMayEndWithinTheGraceTime(t *testing.T) {
 		})
 		cancel, done := s.run()
 		s.publish("x")
-		err, took := s.stop(cancel, done)
+		took, err := s.stop(cancel, done)
 		if err != nil || took < 19*time.Second || took > 21*time.Second {
 			s.t.Errorf("%v after %s", err, took)
 		}
@@ -85,14 +85,14 @@ func TestOutcomesAfterTheCut(t *testing.T) {
 					options := []app.MountOption{app.MaxAttempts(3), app.DeadLetter("dlq")}
 					s.mount(streamrt.Spec{Claim: claim}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
 						<-ctx.Done()
-						if context.Cause(ctx) != app.ErrShutdown {
+						if !errors.Is(context.Cause(ctx), app.ErrShutdown) {
 							s.t.Errorf("the cause is %v", context.Cause(ctx))
 						}
 						return c.o
 					}, options...)
 					cancel, done := s.run()
 					s.publish("x")
-					if err, took := s.stop(cancel, done); err != nil || took > 6*time.Second {
+					if took, err := s.stop(cancel, done); err != nil || took > 6*time.Second {
 						s.t.Errorf("%v after %s", err, took)
 					}
 					s.wantServer(c.pending, 1, c.dead)
@@ -122,7 +122,7 @@ func TestTheAnswerAfterADeadlineCountsEvenAfterTheCut(t *testing.T) {
 		}, app.MaxAttempts(1), app.DeadLetter("dlq"))
 		cancel, done := s.run()
 		s.publish("x")
-		if err, _ := s.stop(cancel, done); err != nil {
+		if _, err := s.stop(cancel, done); err != nil {
 			s.t.Error(err)
 		}
 		s.wantServer(0, 1, 1)
@@ -141,7 +141,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldRun(t *testing.T) {
 		s.mount(streamrt.Spec{Name: "quick", Stream: "other"}, ack)
 		cancel, done := s.run()
 		s.publish("x")
-		err, took := s.stop(cancel, done)
+		took, err := s.stop(cancel, done)
 		if err == nil || !strings.Contains(err.Error(), "mount stubborn") || strings.Contains(err.Error(), "quick") {
 			s.t.Errorf("%v", err)
 		}
@@ -168,7 +168,7 @@ func TestWhatWasNotStartedIsHandedBack(t *testing.T) {
 		cancel, done := s.run()
 		s.publish("a", "b", "c")
 		s.Advance(5 * time.Second)
-		if err, took := s.stop(cancel, done); err != nil || took > 100*time.Millisecond {
+		if took, err := s.stop(cancel, done); err != nil || took > 100*time.Millisecond {
 			s.t.Errorf("%v after %s: a stop does not wait for delays", err, took)
 		}
 		s.wantServer(3, 3, 0)

@@ -32,7 +32,7 @@ func pause(n int) time.Duration {
 func (e *Engine) read(ctx context.Context) {
 	defer close(e.readDone)
 	defer close(e.work)
-	errs := errorState{log: e.log, broken: "reading fails; trying again", mended: "reading works again"}
+	errs := errorState{log: e.log, doing: "read"}
 	full := false
 	for {
 		n := e.room.free()
@@ -108,23 +108,23 @@ func (e *Engine) sleep(d time.Duration) {
 
 // errorState logs errors of the server once when they begin and once when they are over. It belongs to one goroutine.
 type errorState struct {
-	log            *slog.Logger
-	broken, mended string
-	inARow         int
-	last           string
+	log    *slog.Logger
+	doing  string
+	inARow int
+	first  string
 }
 
 func (s *errorState) failed(err error) {
 	s.inARow++
 	if text := errorText(err); s.inARow == 1 {
-		s.last = text
-		s.log.Warn(s.broken, "error", text)
+		s.first = text
+		s.log.Warn("the server answers with errors; trying again until it works", "doing", s.doing, "error", text)
 	}
 }
 
 func (s *errorState) worked() {
 	if s.inARow > 0 {
-		s.log.Info(s.mended, "errors", s.inARow, "first", s.last)
+		s.log.Info("the server works again", "doing", s.doing, "errors", s.inARow, "first", s.first)
 		s.inARow = 0
 	}
 }

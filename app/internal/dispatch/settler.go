@@ -37,9 +37,7 @@ type settler struct {
 func newSettler(e *Engine) *settler {
 	return &settler{
 		e: e, wake: make(chan struct{}, 1), closing: make(chan struct{}),
-		errs: errorState{
-			log: e.log, broken: "settling fails; trying again without calling the handler", mended: "settling works again",
-		},
+		errs: errorState{log: e.log, doing: "settle"},
 	}
 }
 

@@ -145,7 +145,7 @@ func (e *Engine) run(it *item) ending {
 		call = e.handle
 	}
 	end := invoke(ctx, call)
-	if timeout > 0 && context.Cause(ctx) == context.DeadlineExceeded && ctx.Err() != nil {
+	if timeout > 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		end.overdue = true
 		if end.label == labelFail {
 			end.label = labelTimeout
@@ -215,8 +215,8 @@ func (e *Engine) logEnding(it *item, end ending) {
 	const said = "the handler failed"
 	switch end.label {
 	case labelDrop, labelRetry, labelRetryAfter, labelDeadLetter:
-		e.log.Debug("the handler answered "+end.label.String(),
-			"id", it.delivery.ID, "attempt", it.counters.attempt, "error", shorten(end.text, maxError))
+		e.log.Debug("the handler answered", "id", it.delivery.ID, "attempt", it.counters.attempt,
+			"outcome", end.label.String(), "error", shorten(end.text, maxError))
 	case labelPanic:
 		e.log.Error(said, "id", it.delivery.ID, "attempt", it.counters.attempt, "outcome", end.label.String(),
 			"error", shorten(end.text, maxError), "detail", abridge(end.detail, maxDetail))
