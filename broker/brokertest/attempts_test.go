@@ -41,15 +41,18 @@ func callsUpToTheCap(t *testing.T, target Target) {
 		s.publish(t, c.stream, payload)
 	}
 	for _, c := range all {
+		awaitRest(t, target, c.keys)
+	}
+	s.stop(t)
+	for _, c := range all {
 		what := fmt.Sprintf("%s, MaxAttempts(%d)", c.name, c.n)
-		st := awaitRest(t, target, c.keys)
 		sawAttempts(t, what, c.r.seen(), c.n)
 		want := 1
 		if c.copies() {
 			want = c.n
 		}
-		if st.length != int64(want) {
-			t.Errorf("%s: XLEN of the source is %d, want %d", what, st.length, want)
+		if n := len(mustEntries(t, target, c.stream)); n != want {
+			t.Errorf("%s: XLEN of the source is %d, want %d", what, n, want)
 		}
 		letters := mustEntries(t, target, c.deadLetter)
 		if len(letters) != 1 {

@@ -43,8 +43,11 @@ func retriedAtOnce(t *testing.T, target Target) {
 		s.publish(t, c.stream, payload)
 	}
 	for _, c := range all {
-		what := fmt.Sprintf("%s, RetryAfter(%s)", c.name, c.d)
 		awaitRest(t, target, c.keys)
+	}
+	s.stop(t)
+	for _, c := range all {
+		what := fmt.Sprintf("%s, RetryAfter(%s)", c.name, c.d)
 		calls := c.r.seen()
 		sawAttempts(t, what, calls, 2)
 		// A claimed entry stays where it is, unless there is a set and a delay to keep in it.

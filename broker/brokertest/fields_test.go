@@ -64,8 +64,11 @@ func fieldsAreKept(t *testing.T, target Target) {
 		}
 	}
 	for _, w := range ways {
-		what := fmt.Sprintf("%s, %s", w.name, w.o)
 		awaitRest(t, target, w.keys)
+	}
+	s.stop(t)
+	for _, w := range ways {
+		what := fmt.Sprintf("%s, %s", w.name, w.o)
 		source, letters := mustEntries(t, target, w.stream), mustEntries(t, target, w.deadLetter)
 		want := 2
 		if w.claims && !(w.set && w.o.Delay() > 0) {

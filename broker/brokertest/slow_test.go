@@ -42,9 +42,12 @@ func slowHandlers(t *testing.T, target Target) {
 	for _, name := range sortedKeys(answers) {
 		s.publish(t, used[name].stream, payload)
 	}
+	for _, k := range used {
+		awaitRest(t, target, k)
+	}
+	s.stop(t)
 	calls := map[string]int{"fails": 2, "succeeds": 1, "succeeds at last": 2}
 	for name, k := range used {
-		awaitRest(t, target, k)
 		sawAttempts(t, name, handlers[name].seen(), calls[name])
 		letters := mustEntries(t, target, k.deadLetter)
 		switch {

@@ -1,6 +1,8 @@
 package brokertest
 
 import (
+	"flag"
+	"strconv"
 	"testing"
 
 	"github.com/millrace-go/millrace/app/apptest"
@@ -10,7 +12,21 @@ import (
 	"github.com/millrace-go/millrace/broker/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+// TestMain runs as many tests side by side as there are servers, however few processors there are: they wait far more
+// than they compute.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallelFlag })
+	if !given {
+		if err := flag.Set(parallelFlag, strconv.Itoa(4)); err != nil {
+			panic(err)
+		}
+	}
+	redistest.Main(m)
+}
+
+const parallelFlag = "test.parallel"
 
 // each runs the body on the embedded server and on every server of the matrix, side by side as far as -parallel allows.
 func each(t *testing.T, body func(t *testing.T, target Target)) {
