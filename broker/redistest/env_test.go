@@ -18,10 +18,19 @@ func asEnv(t *testing.T, address string) *instance {
 	return in
 }
 
-func serverRoot(s *Server) string { return strings.TrimSuffix(s.URL(), s.in.base.Path+"/0") }
+// serverRoot is the address of a server without a database. The marks in its database 0 must be this test's alone, so a
+// server that other processes use will not do.
+func serverRoot(t *testing.T) string {
+	t.Helper()
+	s := Start(t)
+	if s.Name() == nameEnv {
+		s = Own(t)
+	}
+	return s.in.base.String()
+}
 
 func TestEnvironmentServerIsSharedBetweenProcesses(t *testing.T) {
-	root := serverRoot(Own(t))
+	root := serverRoot(t)
 	// Two instances are what two test processes have.
 	one, two := asEnv(t, root), asEnv(t, root)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -62,7 +71,7 @@ func TestEnvironmentServerIsSharedBetweenProcesses(t *testing.T) {
 }
 
 func TestEnvironmentURLThatNamesADatabaseLimitsToIt(t *testing.T) {
-	root := serverRoot(Own(t))
+	root := serverRoot(t)
 	in := asEnv(t, root+"/7")
 	db, err := in.dbs.take(t.Context())
 	if err != nil || db != 7 {

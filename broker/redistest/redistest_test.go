@@ -133,7 +133,6 @@ func TestOwnServerTakesArgumentsAndSurvivesARestart(t *testing.T) {
 		if got, err := s.Client().Get(ctx, "k").Result(); got != "v" {
 			t.Errorf("after the restart k = %q, %v", got, err)
 		}
-		s.Restart(t) // once more, from running
 	})
 }
 
