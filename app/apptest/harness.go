@@ -57,9 +57,13 @@ type started struct {
 
 // Paused runs f in a bubble of testing/synctest with an in-process server. Time stands still while anything works and
 // jumps when everything waits: use h.Advance, time.Sleep or a timer to let it pass. Inside of f there are no real
-// sockets and no subtests.
+// sockets and no subtests. What waits for the context of the test outside stops the clock for as long as it waits; h.T
+// is the test whose context belongs to the bubble.
 func Paused(t *testing.T, f func(h *H)) {
 	t.Helper()
+	// f may use the context of the test outside. Its channel, made at the first use, must not belong to the bubble: it is
+	// closed when the bubble is gone, which would end the whole test binary.
+	t.Context().Done()
 	synctest.Test(t, func(t *testing.T) {
 		server := embedded.NewServer()
 		defer server.Close()
