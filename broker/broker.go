@@ -59,6 +59,9 @@ type Source struct {
 	Group     string
 	// Claim makes pending entries come back once they have been idle for so long; 0 is off.
 	Claim time.Duration
+	// Reclaim makes the subscription read nothing new and take only entries that have been idle for so long and whose
+	// owner is dead; 0 is off.
+	Reclaim time.Duration
 	// Start is where a new group begins.
 	Start string
 	// DelaySet is the key of the sorted set that keeps delays, "" for none.
@@ -92,6 +95,21 @@ type Config struct {
 	Discarded func(why string)
 	// Buried counts a message that the transport itself buried.
 	Buried func(reason string)
+	// PackFailures asks a claiming source to keep failures and losses apart in the delivery count, as a plain one does.
+	PackFailures bool
+	// Holder knows what is in hand.
+	Holder Holder
+}
+
+// Holder is what the engine lets a transport know of the deliveries in hand: those that wait for a slot, run, are being
+// settled or are parked. Its methods are safe for concurrent use.
+type Holder interface {
+	// Held returns what has been in hand, or was last returned by Held, at least so long ago; 0 returns everything and
+	// leaves the times as they are.
+	Held(since time.Duration) []Held
+	// Lost tells that entries belong to another consumer by now: the context of a handler that runs with one ends with
+	// the cause that says so.
+	Lost(ids []string)
 }
 
 // ErrClosed is returned by Read once Stop has been called: nothing more will be read.
@@ -136,8 +154,8 @@ type Capabilities struct {
 	Claim time.Duration
 	// DelaySet: delays of any length are kept durable.
 	DelaySet bool
-	// PacksFailures: the delivery count of a pending entry is 1000 × failures + losses (+ 1 while it is in hand), see
-	// contract §5. Where it is false the count is Redis's own and counts as attempts.
+	// PacksFailures: the delivery count of a pending entry is 1000 × failures + losses (+ 1 while it is in hand). Where it
+	// is false the count is the server's own, crashes included, and counts as attempts.
 	PacksFailures bool
 }
 

@@ -26,8 +26,8 @@ import (
 const (
 	// defaultBlock is the longest wait of a read where the directive names none.
 	defaultBlock = 5 * time.Second
-	// livenessTTL is how long a consumer may be silent before its peers may take what it holds.
-	livenessTTL = 30 * time.Second
+	// defaultLiveness is how long a consumer may be silent before its peers may take what it holds.
+	defaultLiveness = 30 * time.Second
 	// freeConsumer holds what a stopping process handed back, for anyone to take.
 	freeConsumer = "~free"
 )
@@ -39,6 +39,9 @@ type Broker struct {
 	defaultGroup string
 	prefix       string
 	consumer     string
+	fixed        bool   // the consumer's name is the user's
+	token        string // proves that a liveness key is this process's own
+	liveness     time.Duration
 
 	mu     sync.Mutex // guards what follows; not held over I/O
 	client *redis.Client
@@ -83,7 +86,8 @@ func newBroker(base *redis.Options, options []Option) *Broker {
 	base.ContextTimeoutEnabled = true
 	base.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	base.Dialer = dialer(base)
-	b := &Broker{base: base, consumer: consumerName()}
+	name := consumerName()
+	b := &Broker{base: base, consumer: name, token: name, liveness: defaultLiveness}
 	for _, o := range options {
 		o.apply(b)
 	}

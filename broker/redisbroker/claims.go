@@ -3,7 +3,6 @@ package redisbroker
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/broker"
@@ -16,12 +15,13 @@ type claims struct {
 	// native: the server knows XREADGROUP … CLAIM (Redis 8.4). Elsewhere a script looks for idle entries (XPENDING IDLE)
 	// and takes them (XCLAIM), which is XAUTOCLAIM with the delivery count in its answer.
 	native bool
+	// sweepAt is when the next read looks for idle entries without CLAIM, which passes over those that have vanished.
+	sweepAt time.Time
 	// filled: the last read brought pending entries, so that the next one asks for new ones alone. Entries that are always
 	// retried would else keep the new ones out.
 	filled bool
 
-	mu   sync.Mutex // guards kept; not held over I/O
-	kept []time.Time
+	waiting *waitingRoom
 }
 
 // claimPoll is how long a read blocks at most where the server does not wake it for an entry that has become idle.
@@ -29,7 +29,7 @@ const claimPoll = time.Second
 
 // probeClaims asks the server, rather than its version, whether it knows CLAIM.
 func probeClaims(ctx context.Context, s *subscription) (*claims, error) {
-	c := &claims{s: s}
+	c := &claims{s: s, waiting: newWaitingRoom(s.source.Claim)}
 	if err := c.probe(ctx); err != nil {
 		return nil, err
 	}
@@ -65,58 +65,36 @@ func (c *claims) read(ctx context.Context, n int) ([]*broker.Delivery, error) {
 			return deliveries, err
 		}
 	}
-	if c.native {
-		deliveries, pending, err := c.s.readNew(ctx, n, c.s.source.Block, c.s.source.Claim)
-		if err != nil && strings.Contains(err.Error(), "syntax error") {
-			// The server was replaced by an older one.
-			return nil, c.probe(ctx)
-		}
-		c.filled = pending > 0
-		return deliveries, err
-	}
 	// What becomes due after this moment is the next read's, however long taking takes.
-	wait := c.wait(time.Now())
-	deliveries, err := c.s.take(ctx, "", c.s.source.Claim, n)
-	if err != nil || len(deliveries) > 0 {
-		c.filled = len(deliveries) > 0
-		c.taken(len(deliveries))
+	wait := c.waiting.next(time.Now())
+	if !c.native || c.sweep() {
+		deliveries, err := c.s.take(ctx, "", c.s.source.Claim, n)
+		if err != nil || len(deliveries) > 0 {
+			c.filled = len(deliveries) > 0
+			c.waiting.back(deliveries)
+			return deliveries, err
+		}
+	}
+	if !c.native {
+		deliveries, _, err := c.s.readNew(ctx, n, min(c.s.source.Block, wait), 0)
 		return deliveries, err
 	}
-	deliveries, _, err = c.s.readNew(ctx, n, min(c.s.source.Block, wait), 0)
+	deliveries, pending, err := c.s.readNew(ctx, n, c.s.source.Block, c.s.source.Claim)
+	if err != nil && strings.Contains(err.Error(), "syntax error") {
+		// The server was replaced by an older one.
+		return nil, c.probe(ctx)
+	}
+	c.filled = pending > 0
+	c.waiting.back(deliveries)
 	return deliveries, err
 }
 
-// keep notes that entries were left pending now, and will have to be taken back after the claim time.
-func (c *claims) keep(n int) {
-	if c.native {
-		return
+// sweep tells whether it is time for a look without CLAIM.
+func (c *claims) sweep() bool {
+	now := time.Now()
+	if now.Before(c.sweepAt) {
+		return false
 	}
-	due := time.Now().Add(c.s.source.Claim)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range n {
-		c.kept = append(c.kept, due)
-	}
-}
-
-// taken forgets the entries that came back first.
-func (c *claims) taken(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.kept = c.kept[min(n, len(c.kept)):]
-}
-
-// wait returns how long a read may block until the next entry that this process left pending is due. The server counts
-// idle time in whole milliseconds, so that an entry may seem due here before it is there: it is asked for a little longer.
-func (c *claims) wait(now time.Time) time.Duration {
-	const patience = 5 * time.Millisecond
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.kept) > 0 && now.Sub(c.kept[0]) > patience {
-		c.kept = c.kept[1:]
-	}
-	if len(c.kept) == 0 {
-		return claimPoll
-	}
-	return min(max(c.kept[0].Sub(now), time.Millisecond), claimPoll)
+	c.sweepAt = now.Add(max(c.s.source.Claim, claimPoll))
+	return true
 }

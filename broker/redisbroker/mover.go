@@ -100,6 +100,14 @@ func (m *mover) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
 // move moves one batch, and returns how long to wait before the next.
 func (m *mover) move(ctx context.Context) (time.Duration, error) {
 	s := m.s
+	// On a set that is empty this is all that a mover costs.
+	first, err := s.client.ZRangeWithScores(ctx, s.source.DelaySet, 0, 0).Result()
+	if err != nil {
+		return 0, err
+	}
+	if len(first) == 0 {
+		return moveSleep, nil
+	}
 	reply, err := run(ctx, s.client, append(dueScript.args(2, s.source.DelaySet), moveEntries, moveBytes))
 	if err != nil {
 		return 0, err

@@ -26,11 +26,12 @@ type reader struct {
 	reading atomic.Bool
 	hungUp  atomic.Bool   // the connection was closed on purpose
 	ended   chan struct{} // one signal after each read
+	wake    chan struct{} // ends a pause
 }
 
 // newReader dials nothing yet. block is the longest wait of one read.
 func newReader(base *redis.Options, admin *redis.Client, block time.Duration) *reader {
-	r := &reader{admin: admin, ended: make(chan struct{}, 1)}
+	r := &reader{admin: admin, ended: make(chan struct{}, 1), wake: make(chan struct{})}
 	options := *base
 	options.PoolSize, options.MinIdleConns, options.MaxIdleConns = 1, 0, 1
 	options.ReadTimeout = block + readMargin
@@ -68,13 +69,7 @@ func newReader(base *redis.Options, admin *redis.Client, block time.Duration) *r
 // announced: an interrupt that came before finds nothing to end, and must not be lost.
 func (r *reader) read(ctx context.Context, args []any, stopped func() bool) ([]byte, error) {
 	r.reading.Store(true)
-	defer func() {
-		r.reading.Store(false)
-		select {
-		case r.ended <- struct{}{}:
-		default:
-		}
-	}()
+	defer r.readEnded()
 	if stopped() {
 		return nil, nil
 	}
@@ -83,11 +78,23 @@ func (r *reader) read(ctx context.Context, args []any, stopped func() bool) ([]b
 	return buffer.Bytes(), err
 }
 
+func (r *reader) readEnded() {
+	r.reading.Store(false)
+	select {
+	case r.ended <- struct{}{}:
+	default:
+	}
+}
+
 // interrupt ends the read in progress, if there is one, and returns when it has ended. Closing the connection instead
 // would strand what the server is just handing out, so that it is done only where CLIENT UNBLOCK is not to be had. The
 // command does nothing to a read that has not begun to block, and is therefore repeated.
 func (r *reader) interrupt(ctx context.Context) {
 	for wait := time.Millisecond; r.reading.Load(); wait = min(2*wait, 50*time.Millisecond) {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
 		if !r.unblock(ctx) {
 			r.hangUp()
 		}
@@ -121,10 +128,19 @@ func (r *reader) hangUp() {
 
 func (r *reader) close() error { return r.client.Close() }
 
-// interrupted turns the error of a read that hung up on purpose into none.
-func (r *reader) interrupted(err error) error {
-	if err != nil && r.hungUp.Swap(false) {
+// pause waits like a read that blocks, and is interrupted like one.
+func (r *reader) pause(ctx context.Context, d time.Duration, stopped func() bool) error {
+	r.reading.Store(true)
+	defer r.readEnded()
+	if stopped() {
 		return nil
 	}
-	return err
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.wake:
+	case <-ctx.Done():
+	}
+	return nil
 }

@@ -41,6 +41,24 @@ var takeLua string
 //go:embed scripts/release.lua
 var releaseLua string
 
+//go:embed scripts/alive.lua
+var aliveLua string
+
+//go:embed scripts/refresh.lua
+var refreshLua string
+
+//go:embed scripts/judge.lua
+var judgeLua string
+
+//go:embed scripts/reap.lua
+var reapLua string
+
+//go:embed scripts/putback.lua
+var putBackLua string
+
+//go:embed scripts/unseen.lua
+var unseenLua string
+
 //go:embed scripts/due.lua
 var dueLua string
 
@@ -58,12 +76,18 @@ var (
 	checkScript   = newScript(fenceLua + checkLua)
 	takeScript    = newScript(fenceLua + takeLua)
 	releaseScript = newScript(fenceLua + releaseLua)
+	aliveScript   = newScript(aliveLua)
+	refreshScript = newScript(fenceLua + refreshLua)
+	judgeScript   = newScript(fenceLua + judgeLua)
+	reapScript    = newScript(fenceLua + reapLua)
+	putBackScript = newScript(fenceLua + putBackLua)
+	unseenScript  = newScript(fenceLua + unseenLua)
 	dueScript     = newScript(dueLua)
 	moveScript    = newScript(moveLua)
 
 	allScripts = []*script{
 		copyScript, buryScript, delayScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
-		releaseScript, dueScript, moveScript,
+		aliveScript, refreshScript, judgeScript, reapScript, putBackScript, unseenScript, releaseScript, dueScript, moveScript,
 	}
 )
 

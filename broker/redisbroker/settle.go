@@ -220,7 +220,7 @@ func (s *subscription) answer(c *call) {
 		return
 	}
 	results, _ := reply.([]any)
-	kept := 0
+	var kept []string
 	for i, st := range c.batch {
 		text := ""
 		if i < len(results) {
@@ -237,12 +237,12 @@ func (s *subscription) answer(c *call) {
 			case st.Action == broker.Delay:
 				s.mover.expect(st.Delay)
 			case st.Action == broker.Keep && s.claims != nil:
-				kept++
+				kept = append(kept, st.Delivery.ID)
 			}
 		}
 	}
-	if kept > 0 {
-		s.claims.keep(kept)
+	if len(kept) > 0 {
+		s.claims.waiting.leave(kept)
 	}
 }
 
@@ -335,19 +335,19 @@ func (s *subscription) unparkInSteps(ctx context.Context, st *broker.Settlement)
 // entries in hand their count and rest back, and removes the consumer.
 func (s *subscription) Release(ctx context.Context, held []broker.Held) error {
 	defer s.reader.close() //nolint:errcheck // nothing is read any more
-	atOnce := max(livenessTTL, s.source.Claim)
+	atOnce := max(s.alive.ttl, s.source.Claim)
 	waiting := "0"
 	if s.claims != nil {
 		waiting = "1"
 	}
-	args := make([]any, 0, 5+3*len(held))
-	args = append(args, s.source.Group, s.consumer, freeConsumer, milliseconds(atOnce), waiting)
+	args := make([]any, 0, 6+3*len(held))
+	args = append(args, s.source.Group, s.consumer, freeConsumer, milliseconds(atOnce), waiting, s.alive.token)
 	for _, h := range held {
 		// A peer takes an entry once it has been idle for the whole time: what should rest gets the difference.
 		rest := min(max(h.Due, 0), atOnce)
 		args = append(args, h.ID, h.Count, (atOnce-rest)/time.Millisecond)
 	}
-	args = append(releaseScript.args(len(args), s.source.Key), args...)
+	args = append(releaseScript.args(len(args), s.source.Key, s.alive.key), args...)
 	for {
 		reply, err := run(ctx, s.client, args)
 		if isNoGroup(err) {

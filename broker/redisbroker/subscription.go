@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,9 +12,6 @@ import (
 
 	"github.com/millrace-go/millrace/broker"
 )
-
-// freeLook is how often a subscription looks for what stopping peers handed back.
-const freeLook = time.Second
 
 // subscription is one stream and group, read and settled under one consumer name.
 type subscription struct {
@@ -26,21 +22,27 @@ type subscription struct {
 	address  string
 	client   *redis.Client
 	reader   *reader
-	mover    *mover // nil without a delay set
-	claims   *claims
+	alive    *liveness
+	keeper   *keeper
+	mover    *mover  // nil without a delay set
+	claims   *claims // nil unless claiming
 	log      *slog.Logger
 
-	stopped   atomic.Bool
-	free      atomic.Bool // something that was handed back waits to be taken
-	regroup   atomic.Bool // the group has to be made again before the next read
-	lastGiven atomic.Pointer[string]
-	given     atomic.Int64 // how many new entries this process was given
+	stopped atomic.Bool
+	// regroup: the group has to be made again before the next read.
+	regroup atomic.Bool
+	// unseen: entries may be pending under this consumer that it never saw.
+	unseen atomic.Bool
+	given  position
+	// took: the last read took entries back, so that the next one asks for new ones first. It belongs to the goroutine
+	// that reads.
+	took bool
 }
 
 var _ broker.Subscription = (*subscription)(nil)
 
-// Subscribe makes the group if it does not exist (XGROUP CREATE … MKSTREAM) and probes for CLAIM where the source asks
-// for it.
+// Subscribe makes the group if it does not exist (XGROUP CREATE … MKSTREAM), writes the liveness key, and probes for
+// CLAIM where the source asks for it.
 func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Subscription, error) {
 	client, err := b.pool()
 	if err != nil {
@@ -50,63 +52,89 @@ func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Su
 		name: config.Name, source: config.Source, config: config, consumer: b.consumer, address: b.Address(),
 		client: client, reader: newReader(b.base, client, config.Source.Block), log: config.Logger,
 	}
+	s.alive, s.keeper = newLiveness(s, b.token, b.liveness), newKeeper(s)
 	if s.source.DelaySet != "" {
 		s.mover = newMover(s)
 	}
 	err = s.createGroup(ctx, s.source.Start)
+	if err == nil {
+		err = s.alive.open(ctx)
+	}
 	if err == nil && s.source.Claim > 0 {
 		s.claims, err = probeClaims(ctx, s)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("stream %q at %s: %w", s.source.Key, s.address, err), s.reader.close())
 	}
+	// Under a fixed name the predecessor may have left something, which is taken as from a dead owner.
+	s.keeper.inherit(b.fixed)
 	return s, nil
 }
 
-// createGroup is XGROUP CREATE, which a group that exists is no error for.
-func (s *subscription) createGroup(ctx context.Context, start string) error {
-	err := s.client.XGroupCreateMkStream(ctx, s.source.Key, s.source.Group, start).Err()
-	if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
-		return fmt.Errorf("XGROUP CREATE %s: %w", s.source.Group, err)
-	}
-	return nil
-}
-
-// Capabilities: a claiming subscription keeps retries pending, a plain one packs its failures into the delivery count.
+// Capabilities: a claiming subscription keeps retries pending; failures and losses are kept apart in the delivery count
+// but where Redis's own count is asked for.
 func (s *subscription) Capabilities() broker.Capabilities {
 	return broker.Capabilities{
 		KeepsPending:  s.source.Claim > 0,
 		Claim:         s.source.Claim,
 		DelaySet:      s.source.DelaySet != "",
-		PacksFailures: s.source.Claim == 0,
+		PacksFailures: s.source.Claim == 0 || s.config.PackFailures,
 	}
 }
+
+// idleOfDead is how long an entry of a dead owner has to have been idle before it is taken.
+func (s *subscription) idleOfDead() time.Duration { return max(s.alive.ttl, s.source.Reclaim) }
 
 // Read is XREADGROUP of what is new, and before it what is to be taken back.
 func (s *subscription) Read(ctx context.Context, n int) ([]*broker.Delivery, error) {
 	if s.stopped.Load() {
 		return nil, broker.ErrClosed
 	}
+	deliveries, err := s.read(ctx, n)
+	if err != nil && !errors.Is(err, broker.ErrClosed) {
+		// The server may have given something out whose reply was lost.
+		s.unseen.Store(true)
+	}
+	return deliveries, s.lost(err)
+}
+
+func (s *subscription) read(ctx context.Context, n int) ([]*broker.Delivery, error) {
 	if s.regroup.Load() {
 		if err := s.recreateGroup(ctx); err != nil {
 			return nil, err
 		}
-		s.regroup.Store(false)
 	}
-	if s.free.Swap(false) {
-		deliveries, err := s.take(ctx, freeConsumer, livenessTTL, n)
+	if s.unseen.Load() {
+		deliveries, err := s.findUnseen(ctx, n)
 		if err != nil || len(deliveries) > 0 {
-			// There may be more than there were slots for.
-			s.free.Store(true)
-			return deliveries, s.lost(err)
+			return deliveries, err
+		}
+		s.unseen.Store(false)
+	}
+	// New entries and those of dead owners take turns, so that neither starves.
+	if s.took && s.source.Reclaim == 0 {
+		s.took = false
+		deliveries, _, err := s.readNew(ctx, n, 0, 0)
+		if err != nil || len(deliveries) > 0 {
+			return deliveries, err
 		}
 	}
-	if s.claims != nil {
-		deliveries, err := s.claims.read(ctx, n)
-		return deliveries, s.lost(err)
+	for owner := s.keeper.next(); owner != ""; owner = s.keeper.next() {
+		deliveries, err := s.takeFromDead(ctx, owner, n)
+		if err != nil || len(deliveries) > 0 {
+			s.took = true
+			return deliveries, err
+		}
+		s.keeper.exhausted(owner)
+	}
+	switch {
+	case s.source.Reclaim > 0:
+		return nil, s.reader.pause(ctx, s.source.Block, s.wanted)
+	case s.claims != nil:
+		return s.claims.read(ctx, n)
 	}
 	deliveries, _, err := s.readNew(ctx, n, s.source.Block, 0)
-	return deliveries, s.lost(err)
+	return deliveries, err
 }
 
 // readNew is XREADGROUP … >. block is the longest wait, 0 for none; claim adds pending entries that have been idle for
@@ -121,43 +149,78 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 		args = append(args, "CLAIM", milliseconds(claim))
 	}
 	args = append(args, "STREAMS", s.source.Key, ">")
-	data, err := s.reader.read(ctx, args, s.wanted)
+	enough := s.stopped.Load
+	if block > 0 {
+		enough = s.wanted
+	}
+	data, err := s.reader.read(ctx, args, enough)
 	if err != nil || len(data) == 0 {
 		if s.stopped.Load() {
 			return nil, 0, broker.ErrClosed
 		}
-		return nil, 0, s.reader.interrupted(err)
+		if err != nil && s.reader.hungUp.Swap(false) {
+			// The connection was closed to end the read; what it was given is found by the look for what is unseen.
+			s.unseen.Store(true)
+			return nil, 0, nil
+		}
+		return nil, 0, err
 	}
 	deliveries, pending, vanished, err := parseRead(data)
 	if err != nil {
 		return nil, 0, err
 	}
 	s.discardVanished(ctx, vanished)
-	if len(deliveries) > pending {
-		s.lastGiven.Store(&deliveries[len(deliveries)-1].ID)
-		s.given.Add(int64(len(deliveries) - pending))
+	if fresh := len(deliveries) - pending; fresh > 0 {
+		s.given.gave(deliveries[len(deliveries)-1].ID, fresh)
 	}
 	return deliveries, pending, nil
 }
 
 // wanted reports whether the reader has something else to do than to block: an interrupt may have come just before the
 // read began.
-func (s *subscription) wanted() bool { return s.stopped.Load() || s.free.Load() }
+func (s *subscription) wanted() bool { return s.stopped.Load() || s.keeper.next() != "" }
 
-// take takes pending entries of one owner, or of any, that have been idle for long enough.
-func (s *subscription) take(ctx context.Context, owner string, idle time.Duration, n int) ([]*broker.Delivery, error) {
-	data, err := s.runRaw(ctx, takeScript, []any{s.source.Group, s.consumer, owner, milliseconds(idle), n})
+// takeFromDead takes pending entries of an owner that the keeper found dead, if it still is.
+func (s *subscription) takeFromDead(ctx context.Context, owner string, n int) ([]*broker.Delivery, error) {
+	if owner == s.consumer {
+		// The predecessor under our own name: our key is the proof that it is gone.
+		return s.take(ctx, owner, 0, n)
+	}
+	return s.take(ctx, owner, s.idleOfDead(), n, alivePrefix(s.source)+owner, s.alive.key)
+}
+
+// take takes pending entries of one owner, or of any, that have been idle for long enough. guard are the owner's
+// liveness key and our own.
+func (s *subscription) take(ctx context.Context, owner string, idle time.Duration, n int, guard ...string) ([]*broker.Delivery, error) {
+	keys := append([]string{s.source.Key}, guard...)
+	data, err := s.runRaw(ctx, append(takeScript.args(6, keys...),
+		s.source.Group, s.consumer, owner, max(idle.Milliseconds(), 0), n, s.alive.token))
+	return s.takenBack(data, err)
+}
+
+// findUnseen fetches what is pending under this consumer and not in hand. It never does so while a read is under way.
+func (s *subscription) findUnseen(ctx context.Context, n int) ([]*broker.Delivery, error) {
+	held := s.config.Holder.Held(0)
+	args := append(unseenScript.args(3+len(held), s.source.Key), s.source.Group, s.consumer, n)
+	for _, h := range held {
+		args = append(args, h.ID)
+	}
+	if s.claims != nil {
+		args = s.claims.waiting.appendIDs(args)
+	}
+	data, err := s.runRaw(ctx, args)
+	return s.takenBack(data, err)
+}
+
+func (s *subscription) takenBack(data []byte, err error) ([]*broker.Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
 	deliveries, vanished, err := parseTaken(data)
-	if err != nil {
-		return nil, err
-	}
 	for _, id := range vanished {
 		s.vanished(id)
 	}
-	return deliveries, nil
+	return deliveries, err
 }
 
 // discardVanished acknowledges entries that were trimmed or deleted while they were pending: there is nothing to handle.
@@ -178,101 +241,31 @@ func (s *subscription) vanished(id string) {
 	s.config.Discarded("vanished")
 }
 
-// lost notes that the group is gone, so that the next read makes it again.
-func (s *subscription) lost(err error) error {
-	if isNoGroup(err) {
-		s.regroup.Store(true)
-	}
-	return err
-}
-
-// recreateGroup makes the group again where this process last saw it, if the stream still stands, and else at the
-// stream's start: nothing published since is skipped.
-func (s *subscription) recreateGroup(ctx context.Context) error {
-	start := "0"
-	if last := s.lastGiven.Load(); last != nil {
-		survived, err := s.streamSurvived(ctx, *last)
-		if err != nil {
-			return err
-		}
-		if survived {
-			start = *last
-		}
-	}
-	if err := s.createGroup(ctx, start); err != nil {
-		return err
-	}
-	s.log.Warn("the consumer group was gone; made it again", "subscription", s.name, "stream", s.source.Key, "group", s.source.Group, "start", start)
-	return nil
-}
-
-// streamSurvived tells whether the stream is the one that this process was given entries of, or another one under the
-// same key: that one has not come as far, or holds fewer entries than were given out here.
-func (s *subscription) streamSurvived(ctx context.Context, last string) (bool, error) {
-	info, err := s.client.XInfoStream(ctx, s.source.Key).Result()
-	if isRefused(err) {
-		return false, nil // no such key
-	}
-	if err != nil {
-		return false, err
-	}
-	if compareIDs(info.LastGeneratedID, last) < 0 {
-		return false, nil
-	}
-	// The embedded server does not count what was added.
-	return info.EntriesAdded == 0 || info.EntriesAdded >= s.given.Load(), nil
-}
-
 // Stop ends reading. It returns when no read is in progress any more.
 func (s *subscription) Stop(ctx context.Context) {
 	s.stopped.Store(true)
 	s.reader.interrupt(ctx)
 }
 
-// Tasks are the mover of the delay set and the look for entries that stopping peers handed back.
+// Tasks keep the consumer alive, look after the group, and move what is due.
 func (s *subscription) Tasks() []broker.Task {
-	var tasks []broker.Task
+	tasks := []broker.Task{{Name: "heartbeat", Run: s.alive.run}, {Name: "keeper", Run: s.keeper.run}}
 	if s.mover != nil {
 		tasks = append(tasks, broker.Task{Name: "mover", Run: s.mover.run})
-	}
-	// Claiming takes what is free as it takes everything that is idle.
-	if s.claims == nil {
-		tasks = append(tasks, broker.Task{Name: "keeper", Run: s.lookForFree})
 	}
 	return tasks
 }
 
-// lookForFree tells the reader when something is free. It takes nothing itself: the reader knows how many slots are free.
-func (s *subscription) lookForFree(ctx context.Context) {
-	ticker := time.NewTicker(freeLook)
-	defer ticker.Stop()
-	for {
-		found, err := s.client.XPendingExt(ctx, &redis.XPendingExtArgs{
-			Stream: s.source.Key, Group: s.source.Group, Idle: livenessTTL, Start: "-", End: "+", Count: 1, Consumer: freeConsumer,
-		}).Result()
-		if err == nil && len(found) > 0 && !s.stopped.Load() && !s.free.Swap(true) {
-			s.reader.interrupt(ctx)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+// runRaw runs a script call and returns its raw reply.
+func (s *subscription) runRaw(ctx context.Context, args []any) ([]byte, error) {
+	data, err := rawReply(ctx, s.client, args)
+	if !isNoScript(err) {
+		return data, err
 	}
-}
-
-// runRaw runs a script on the stream and returns its raw reply.
-func (s *subscription) runRaw(ctx context.Context, sc *script, args []any) ([]byte, error) {
-	all := append(sc.args(len(args), s.source.Key), args...)
-	for attempt := 0; ; attempt++ {
-		data, err := rawReply(ctx, s.client, all)
-		if !isNoScript(err) || attempt > 0 {
-			return data, err
-		}
-		if err := loadScripts(ctx, s.client); err != nil {
-			return nil, err
-		}
+	if err := loadScripts(ctx, s.client); err != nil {
+		return nil, err
 	}
+	return rawReply(ctx, s.client, args)
 }
 
 // milliseconds rounds up: a wait is never shorter than asked, and never 0, which is for ever.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,36 @@ type fixture struct {
 	client *redis.Client
 	sub    broker.Subscription
 	count  map[string]int
+
+	mu   sync.Mutex
+	hand map[string]int64 // what the test holds
+	lost []string
+}
+
+// Held is what was read and not settled.
+func (f *fixture) Held(time.Duration) []broker.Held {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var held []broker.Held
+	for id, count := range f.hand {
+		held = append(held, broker.Held{ID: id, Count: count})
+	}
+	return held
+}
+
+func (f *fixture) Lost(ids []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = append(f.lost, ids...)
+}
+
+// hold notes what a read brought.
+func (f *fixture) hold(ds []*broker.Delivery) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range ds {
+		f.hand[d.ID] = d.Count
+	}
 }
 
 // each runs the body on the embedded server and on the matrix.
@@ -44,7 +75,7 @@ func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbr
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source broker.Source) *fixture {
-	f := &fixture{t: t, client: client, count: map[string]int{}}
+	f := &fixture{t: t, client: client, count: map[string]int{}, hand: map[string]int64{}}
 	source.Structure, source.Key, source.Group = broker.StructureStream, "s", "g"
 	var err error
 	if err = b.Connect(t.Context()); err != nil {
@@ -53,6 +84,7 @@ func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source brok
 	f.sub, err = b.Subscribe(t.Context(), broker.Config{
 		Name: "t.h", Source: b.Resolve(source), DeadLetter: "dlq", Logger: slog.New(slog.DiscardHandler),
 		Discarded: func(why string) { f.count[why]++ }, Buried: func(reason string) { f.count[reason]++ },
+		Holder: f,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +107,7 @@ func (f *fixture) read(n int) []*broker.Delivery {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.hold(ds)
 	return ds
 }
 
@@ -92,6 +125,12 @@ func (f *fixture) settle(st broker.Settlement) broker.Result {
 	f.sub.Settle(f.t.Context(), []*broker.Settlement{&st})
 	if st.Err != nil {
 		f.t.Fatalf("%s: %v", st.Action, st.Err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.hand, st.Delivery.ID)
+	if st.Action == broker.Keep && st.Count >= 1000 {
+		f.hand[st.Delivery.ID] = st.Count
 	}
 	return st.Result
 }
@@ -229,11 +268,7 @@ func TestADelayIsKeptByTheServersClockAndMovedOnce(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for _, task := range f.sub.Tasks() {
-				if task.Name == "mover" {
-					task.Run(ctx)
-				}
-			}
+			f.task("mover")(ctx)
 		}()
 		d := f.one()
 		late := client.Time(t.Context()).Val().Sub(asked) - 300*time.Millisecond
@@ -260,7 +295,7 @@ func TestAMemberThatNobodyCanDecodeIsBuried(t *testing.T) {
 			}
 			cancel()
 		}()
-		f.sub.Tasks()[0].Run(ctx)
+		f.task("mover")(ctx)
 		letters := f.entries("dlq")
 		if len(letters) != 1 || letters[0]["_payload"] != "rubbish\x00\xff" || letters[0]["dlq_reason"] != "malformed" {
 			t.Fatalf("dead letters %v", letters)
@@ -327,7 +362,7 @@ func TestAnEntryOfManyFieldsIsCopiedDelayedAndBuriedWhole(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go f.sub.Tasks()[0].Run(ctx)
+		go f.task("mover")(ctx)
 		d := f.one()
 		if len(d.Fields) != len(values)/2+1 {
 			t.Errorf("%d fields came back", len(d.Fields))
@@ -365,6 +400,17 @@ func TestClaimingTakesIdleEntriesBackAndNewOnesKeepComing(t *testing.T) {
 			t.Errorf("read %v, want %s and %s", seen, id, fresh)
 		}
 	})
+}
+
+// task returns one of the subscription's loops.
+func (f *fixture) task(name string) func(context.Context) {
+	for _, task := range f.sub.Tasks() {
+		if task.Name == name {
+			return task.Run
+		}
+	}
+	f.t.Fatalf("there is no task %s", name)
+	return nil
 }
 
 // wait reads until something comes.

@@ -1,0 +1,232 @@
+package redisbroker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+const (
+	// look is how often a subscription looks at the consumers of its group.
+	look = time.Second
+	// lookAlone keeps the other processes from judging the group meanwhile; a little less than look, so that the next
+	// look of the same process is not kept off by its own.
+	lookAlone = 900 * time.Millisecond
+	// positionEvery is how many looks pass between two at the group's position.
+	positionEvery = 5
+)
+
+// keeper looks after the group: it finds what dead and stopped peers left, removes dead consumers that hold nothing,
+// and remembers what a group that is lost must get back. It takes nothing itself: the reader knows how many slots are
+// free.
+type keeper struct {
+	s *subscription
+
+	mu sync.Mutex // guards what follows; not held over I/O
+	// owners are those that something can be taken from, the free one first.
+	owners []string
+	// abandoned is what the last look saw pending under dead owners.
+	abandoned []abandoned
+}
+
+// abandoned is an entry of a dead owner.
+type abandoned struct {
+	owner string
+	held  broker.Held
+}
+
+func newKeeper(s *subscription) *keeper { return &keeper{s: s} }
+
+// run looks once a second until ctx ends.
+func (k *keeper) run(ctx context.Context) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	reapAt := time.Now().Add(k.s.alive.ttl / 3)
+	for n := 0; ; n++ {
+		consumers, err := k.s.client.XInfoConsumers(ctx, k.s.source.Key, k.s.source.Group).Result()
+		if err == nil {
+			err = k.judge(ctx, consumers)
+		}
+		if err == nil && n%positionEvery == 0 {
+			err = k.position(ctx)
+		}
+		if now := time.Now(); err == nil && now.After(reapAt) {
+			err = k.reap(ctx, consumers)
+			reapAt = now.Add(k.s.alive.ttl / 3)
+		}
+		_ = k.s.lost(err) // the reader says what is wrong with the server
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// judge asks which of the other consumers that hold something are dead, and tells the reader.
+func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) error {
+	s := k.s
+	var names []any
+	for _, c := range consumers {
+		if c.Pending == 0 || c.Name == s.consumer {
+			continue
+		}
+		switch {
+		case c.Name == freeConsumer:
+			names = append([]any{c.Name}, names...)
+		case s.alive.mayJudge():
+			names = append(names, c.Name)
+		}
+	}
+	if s.claims != nil {
+		// Claiming takes from anyone what is idle for long enough, and nobody has to be judged. But a blocked read does not
+		// wake for what is handed back.
+		if len(names) > 0 && names[0] == freeConsumer && !s.stopped.Load() {
+			s.reader.interrupt(ctx)
+		}
+		return nil
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	args := append(judgeScript.args(7+len(names), s.source.Key, s.alive.key, base(s.source.Key)+":judge:"+s.source.Group),
+		s.source.Group, s.consumer, s.alive.token, alivePrefix(s.source), milliseconds(s.idleOfDead()), freeConsumer, milliseconds(lookAlone))
+	reply, err := run(ctx, s.client, append(args, names...))
+	if err != nil {
+		return err
+	}
+	var owners []string
+	var seen []abandoned
+	dead, _ := reply.([]any)
+	for _, d := range dead {
+		parts, _ := d.([]any)
+		if len(parts) != 3 {
+			return errReply
+		}
+		owner, _ := parts[0].(string)
+		if takeable, _ := parts[1].(int64); takeable > 0 {
+			owners = append(owners, owner)
+		}
+		ids, _ := parts[2].([]any)
+		for i := 0; i+1 < len(ids); i += 2 {
+			id, _ := ids[i].(string)
+			count, _ := ids[i+1].(int64)
+			seen = append(seen, abandoned{owner, broker.Held{ID: id, Count: count}})
+		}
+	}
+	k.mu.Lock()
+	k.owners = owners
+	if len(dead) > 0 {
+		k.abandoned = seen
+	}
+	k.mu.Unlock()
+	if len(owners) > 0 && !s.stopped.Load() {
+		s.reader.interrupt(ctx)
+	}
+	return nil
+}
+
+// position remembers how far the group has come, for when it has to be made again.
+func (k *keeper) position(ctx context.Context) error {
+	groups, err := k.s.client.XInfoGroups(ctx, k.s.source.Key).Result()
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if g.Name == k.s.source.Group {
+			k.s.given.reached(g.LastDeliveredID)
+		}
+	}
+	return nil
+}
+
+// reap removes consumers that have been silent for long, have no liveness key and hold nothing. Silence alone is no
+// death: on older servers a read that brings nothing does not count as a sign of life.
+func (k *keeper) reap(ctx context.Context, consumers []redis.XInfoConsumer) error {
+	s := k.s
+	if !s.alive.mayJudge() {
+		return nil
+	}
+	var names []any
+	for _, c := range consumers {
+		if c.Pending == 0 && c.Idle >= s.alive.ttl && c.Name != s.consumer && c.Name != freeConsumer {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	args := append(reapScript.args(3+len(names), s.source.Key), s.source.Group, s.consumer, alivePrefix(s.source))
+	reply, err := run(ctx, s.client, append(args, names...))
+	if err != nil {
+		return fmt.Errorf("removing dead consumers: %w", err)
+	}
+	if removed, _ := reply.([]any); len(removed) > 0 {
+		s.log.Info("removed consumers that were dead and held nothing", "subscription", s.name, "group", s.source.Group, "consumers", len(removed))
+	}
+	return nil
+}
+
+// inherit makes this consumer's own name an owner to take from: what it finds there is its predecessor's.
+func (k *keeper) inherit(fixed bool) {
+	if fixed {
+		k.mu.Lock()
+		k.owners = append(k.owners, k.s.consumer)
+		k.mu.Unlock()
+	}
+}
+
+// next returns the owner to take from now, "" for none.
+func (k *keeper) next() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.owners) == 0 {
+		return ""
+	}
+	return k.owners[0]
+}
+
+// exhausted forgets an owner from whom nothing more could be taken.
+func (k *keeper) exhausted(owner string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.owners) > 0 && k.owners[0] == owner {
+		k.owners = k.owners[1:]
+	}
+}
+
+// putBack gives a group that was made anew what the old one had pending: what this process holds, and what its last look
+// saw under dead owners.
+func (k *keeper) putBack(ctx context.Context) error {
+	s := k.s
+	k.mu.Lock()
+	entries := append([]abandoned(nil), k.abandoned...)
+	k.mu.Unlock()
+	for _, h := range s.config.Holder.Held(0) {
+		entries = append(entries, abandoned{s.consumer, h})
+	}
+	back := int64(0)
+	for len(entries) > 0 {
+		n := min(len(entries), refreshEntries)
+		args := append(putBackScript.args(3+3*n, s.source.Key), s.source.Group, s.consumer, milliseconds(s.idleOfDead()))
+		for _, e := range entries[:n] {
+			args = append(args, e.held.ID, e.held.Count, e.owner)
+		}
+		reply, err := run(ctx, s.client, args)
+		if err != nil {
+			return fmt.Errorf("putting entries back: %w", err)
+		}
+		put, _ := reply.(int64)
+		back += put
+		entries = entries[n:]
+	}
+	if back > 0 {
+		s.log.Warn("put entries back that the group had pending", "subscription", s.name, "group", s.source.Group, "entries", back)
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+-- Lists what is pending under this consumer and not in hand: entries whose read ended in an error after the server had
+-- given them out. ARGV[3]: how many at most; ARGV[4..]: the ids in hand.
+-- Replies as take, with the counts as they are.
+local held, vanished, found = {}, {}, {}
+for i = 4, #ARGV do held[ARGV[i]] = true end
+local start, max = '-', tonumber(ARGV[3])
+while #found < max do
+  local p = redis.call('XPENDING', stream, group, start, '+', 100, me)
+  for _, e in ipairs(p) do
+    local id = e[1]
+    if id ~= start and not held[id] and #found < max then
+      local entry = redis.call('XRANGE', stream, id, id)
+      if #entry == 0 then
+        redis.call('XACK', stream, group, id)
+        vanished[#vanished + 1] = id
+      else
+        found[#found + 1] = {id, tonumber(e[4]), entry[1][2]}
+      end
+    end
+    start = id
+  end
+  if #p < 100 then break end
+end
+return {vanished, found}
