@@ -154,7 +154,9 @@ func (k *keeper) reap(ctx context.Context, consumers []redis.XInfoConsumer) erro
 	}
 	var names []any
 	for _, c := range consumers {
-		if c.Pending == 0 && c.Idle >= s.alive.ttl && c.Name != s.consumer && c.Name != freeConsumer {
+		// The embedded server does not know of every consumer how long it has been silent, and says -1.
+		silent := c.Idle >= s.alive.ttl || c.Idle < 0
+		if c.Pending == 0 && silent && c.Name != s.consumer && c.Name != freeConsumer {
 			names = append(names, c.Name)
 		}
 	}

@@ -75,6 +75,7 @@ func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbr
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source broker.Source) *fixture {
+	t.Helper()
 	f := &fixture{t: t, client: client, count: map[string]int{}, hand: map[string]int64{}}
 	source.Structure, source.Key, source.Group = broker.StructureStream, "s", "g"
 	var err error
@@ -255,7 +256,9 @@ func TestADelayIsKeptByTheServersClockAndMovedOnce(t *testing.T) {
 		f.add("_payload", "same", "x", "1", "x", "2")
 		var asked time.Time
 		for _, d := range f.read(2) {
-			asked = client.Time(t.Context()).Val()
+			if asked.IsZero() {
+				asked = client.Time(t.Context()).Val()
+			}
 			f.settle(broker.Settlement{Delivery: d, Action: broker.Delay, Delay: 300 * time.Millisecond, Edits: broker.Edits{Set: []broker.HeaderLine{{Name: "retry-count", Value: "1"}}}})
 		}
 		if n := client.ZCard(t.Context(), "z").Val(); n != 2 {
