@@ -166,6 +166,9 @@ type Delivery struct {
 	// Count is the server's delivery count with which the entry was handed out. It fences every settlement: a Settle
 	// with another count does nothing.
 	Count int64
+	// HandedOut is when this process got the entry. A settlement that finds it no longer pending is believed only where
+	// somebody may have taken it since.
+	HandedOut time.Time
 	// Body is the payload; HasBody tells an empty one from none.
 	Body    []byte
 	HasBody bool

@@ -45,6 +45,8 @@ type Settlement struct {
 	Burial *Burial
 	// Count is the delivery count that Keep stores.
 	Count int64
+	// Repeated says that the settlement was tried before and may have been carried out: Gone is then what it left.
+	Repeated bool
 
 	Result Result
 	Err    error

@@ -212,7 +212,16 @@ func (k *keeper) putBack(ctx context.Context) error {
 	for _, h := range s.config.Holder.Held(0) {
 		entries = append(entries, abandoned{s.consumer, h})
 	}
-	back := int64(0)
+	back, err := k.putBackAll(ctx, entries)
+	if err == nil && back > 0 {
+		s.log.Warn("put entries back that the group had pending", "subscription", s.name, "group", s.source.Group, "entries", back)
+	}
+	return err
+}
+
+// putBackAll makes entries pending again, each under its owner, and returns how many were not pending.
+func (k *keeper) putBackAll(ctx context.Context, entries []abandoned) (back int64, err error) {
+	s := k.s
 	for len(entries) > 0 {
 		n := min(len(entries), refreshEntries)
 		args := append(putBackScript.args(3+3*n, s.source.Key), s.source.Group, s.consumer, milliseconds(s.idleOfDead()))
@@ -221,14 +230,11 @@ func (k *keeper) putBack(ctx context.Context) error {
 		}
 		reply, err := run(ctx, s.client, args)
 		if err != nil {
-			return fmt.Errorf("putting entries back: %w", err)
+			return back, s.lost(fmt.Errorf("putting entries back: %w", err))
 		}
 		put, _ := reply.(int64)
 		back += put
 		entries = entries[n:]
 	}
-	if back > 0 {
-		s.log.Warn("put entries back that the group had pending", "subscription", s.name, "group", s.source.Group, "entries", back)
-	}
-	return nil
+	return back, nil
 }

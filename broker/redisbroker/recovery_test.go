@@ -258,6 +258,43 @@ func TestALostGroupGetsBackWhatWasUnsettled(t *testing.T) {
 	})
 }
 
+func TestAGroupThatSomebodyElseMadeAgainLosesNothing(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond, DelaySet: "z"})
+		for range 5 {
+			f.add("_payload", "b")
+		}
+		ds := f.read(5)
+		f.settle(broker.Settlement{Delivery: ds[0], Action: broker.Ack})
+		client.XGroupDestroy(t.Context(), "s", "g")
+		client.XGroupCreate(t.Context(), "s", "g", "$")
+		copied := broker.Settlement{Delivery: ds[1], Action: broker.Copy}
+		f.sub.Settle(t.Context(), []*broker.Settlement{&copied})
+		if copied.Err == nil {
+			t.Fatalf("the copy was %v", copied.Result)
+		}
+		copied.Repeated = true
+		if got := f.settle(copied); got != broker.Done || client.XLen(t.Context(), "s").Val() != 6 {
+			t.Fatalf("%v, XLEN %d", got, client.XLen(t.Context(), "s").Val())
+		}
+		// Now the stream goes, too: what is in hand is all that is left of the messages.
+		client.Del(t.Context(), "s")
+		client.XGroupCreateMkStream(t.Context(), "s", "g", "0")
+		for _, st := range []broker.Settlement{
+			{Delivery: ds[2], Action: broker.Copy},
+			{Delivery: ds[3], Action: broker.Delay, Delay: time.Hour},
+			{Delivery: ds[4], Action: broker.Bury, Target: "dlq", Burial: &broker.Burial{Reason: "rejected"}},
+		} {
+			if got := f.settle(st); got != broker.Done {
+				t.Errorf("%s: %v", st.Action, got)
+			}
+		}
+		if s, z, d := client.XLen(t.Context(), "s").Val(), client.ZCard(t.Context(), "z").Val(), client.XLen(t.Context(), "dlq").Val(); s != 1 || z != 1 || d != 1 {
+			t.Errorf("%d copies, %d delayed, %d dead letters", s, z, d)
+		}
+	})
+}
+
 func TestAFixedNameIsGuardedAndInherits(t *testing.T) {
 	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
 		first := open(t, client, process(redisbroker.Consumer("fixed")), broker.Source{Block: 200 * time.Millisecond})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,7 +46,37 @@ func (s *subscription) Settle(ctx context.Context, batch []*broker.Settlement) {
 		if errors.Is(st.Err, errWide) {
 			st.Result, st.Err = s.unparkInSteps(ctx, st)
 		}
+		if st.Result == broker.Gone && st.Action != broker.Ack && !st.Repeated && s.alive.stoodSince(st.Delivery.HandedOut) {
+			st.Result, st.Err = s.settleForgotten(ctx, st)
+		}
 	}
+}
+
+// errPutBack makes the engine settle once more.
+var errPutBack = errors.New("the group had forgotten the entry; it was put back")
+
+// settleForgotten settles an entry that is no longer pending although nobody can have taken it: our key has stood all
+// the while. The group was lost and made again by somebody else, or the whole stream was.
+func (s *subscription) settleForgotten(ctx context.Context, st *broker.Settlement) (broker.Result, error) {
+	put, err := s.keeper.putBackAll(ctx, []abandoned{{s.consumer, broker.Held{ID: st.Delivery.ID, Count: st.Delivery.Count}}})
+	switch {
+	case err != nil:
+		return 0, err
+	case put > 0:
+		return 0, errPutBack
+	}
+	n, err := s.client.XRangeN(ctx, s.source.Key, st.Delivery.ID, st.Delivery.ID, 1).Result()
+	if err != nil {
+		return 0, err
+	}
+	if len(n) > 0 || len(st.Delivery.Fields) == 0 || st.Action == broker.Keep {
+		return broker.Gone, nil
+	}
+	// The entry is gone with its stream, and the only copy of the message is the one in hand.
+	if err := s.write(ctx, st); err != nil {
+		return 0, err
+	}
+	return broker.Done, nil
 }
 
 func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, wide []*broker.Settlement) {
@@ -281,19 +312,8 @@ func (s *subscription) settleInSteps(ctx context.Context, st *broker.Settlement)
 	if text, _ := reply.(string); text != "done" {
 		return result(st, text)
 	}
-	key := s.source.Key
-	fields := contents(st)
-	if st.Action == broker.Bury {
-		key = st.Target
-		now, err := s.client.Time(ctx).Result()
-		if err != nil {
-			return 0, err
-		}
-		fields = append(fields, field(broker.FieldAt, fmt.Sprint(now.UnixMilli())))
-	}
-	args := append(make([]any, 0, 3+2*len(fields)), "XADD", key, "*")
-	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {
-		return 0, fmt.Errorf("%s of entry %s to %q: %w", st.Action, id, key, err)
+	if err := s.write(ctx, st); err != nil {
+		return 0, err
 	}
 	reply, err = run(ctx, s.client, append(ackScript.args(4, s.source.Key), group, s.consumer, id, count))
 	if err != nil {
@@ -304,6 +324,32 @@ func (s *subscription) settleInSteps(ctx context.Context, st *broker.Settlement)
 		return result(st, text)
 	}
 	return 0, fmt.Errorf("%s of entry %s: %v", st.Action, id, reply)
+}
+
+// write writes what the settlement leaves, without a look at the entry.
+func (s *subscription) write(ctx context.Context, st *broker.Settlement) error {
+	key, fields := s.source.Key, contents(st)
+	now, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return err
+	}
+	switch st.Action {
+	case broker.Delay:
+		member, err := encodeMember(s.source.Key, s.source.Group, st.Delivery, fields)
+		if err != nil {
+			return err
+		}
+		due := now.UnixMilli() + 1 + delayMilliseconds(st.Delay)
+		return s.client.ZAdd(ctx, s.source.DelaySet, redis.Z{Score: float64(due), Member: member}).Err()
+	case broker.Bury:
+		key = st.Target
+		fields = append(fields, field(broker.FieldAt, strconv.FormatInt(now.UnixMilli(), 10)))
+	}
+	args := append(make([]any, 0, 3+2*len(fields)), "XADD", key, "*")
+	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {
+		return fmt.Errorf("%s of entry %s to %q: %w", st.Action, st.Delivery.ID, key, err)
+	}
+	return nil
 }
 
 // unparkInSteps fetches the entry whose body is no longer in hand, and goes on as with one that is.

@@ -169,6 +169,7 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 	if err != nil {
 		return nil, 0, err
 	}
+	stamp(deliveries)
 	s.discardVanished(ctx, vanished)
 	if fresh := len(deliveries) - pending; fresh > 0 {
 		s.given.gave(deliveries[len(deliveries)-1].ID, fresh)
@@ -217,10 +218,19 @@ func (s *subscription) takenBack(data []byte, err error) ([]*broker.Delivery, er
 		return nil, err
 	}
 	deliveries, vanished, err := parseTaken(data)
+	stamp(deliveries)
 	for _, id := range vanished {
 		s.vanished(id)
 	}
 	return deliveries, err
+}
+
+// stamp notes when the deliveries came.
+func stamp(deliveries []*broker.Delivery) {
+	now := time.Now()
+	for _, d := range deliveries {
+		d.HandedOut = now
+	}
 }
 
 // discardVanished acknowledges entries that were trimmed or deleted while they were pending: there is nothing to handle.

@@ -186,6 +186,7 @@ func TestACopyReplacesTheEntryInOneFencedStep(t *testing.T) {
 		if got := f.settle(st); got != broker.Done {
 			t.Fatal(got)
 		}
+		st.Repeated = true
 		if got := f.settle(st); got != broker.Gone {
 			t.Fatalf("the same again: %v", got)
 		}
