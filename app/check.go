@@ -128,6 +128,10 @@ func (mt *mount) checkSpec(p *problems) {
 	}
 	atLeast("block", spec.Block, leastDuration)
 	atLeast("claim", spec.Claim, leastClaim)
+	atLeast("reclaim", spec.Reclaim, leastClaim)
+	if spec.Reclaim != 0 && spec.Claim != 0 {
+		p.mount(name, "claim=%s and reclaim=%s exclude each other: claiming takes back what is idle, too; leave one out", spec.Claim, spec.Reclaim)
+	}
 	atLeast("timeout", spec.Timeout, leastDuration)
 	atLeast("delay-ttl", spec.DelayTTL, leastDuration)
 	if spec.DelayTTL != 0 && spec.DelaySet == "" {
@@ -143,6 +147,12 @@ func (mt *mount) checkPolicy(p *problems) {
 	o, name := &mt.policy, mt.name()
 	if o.hasMaxAttempts && o.maxAttempts < 1 {
 		p.mount(name, "MaxAttempts(%d) leaves no attempt; give at least 1, or leave it out for no cap", o.maxAttempts)
+	}
+	if o.hasMaxDeliveries && o.maxDeliveries < 1 {
+		p.mount(name, "MaxDeliveries(%d) leaves no delivery; give at least 1, or leave it out", o.maxDeliveries)
+	}
+	if o.prefetch < 0 {
+		p.mount(name, "Prefetch(%d) is negative; give 0 or more", o.prefetch)
 	}
 	if o.concurrency < 1 {
 		p.mount(name, "Concurrency(%d) leaves no handler slot; give at least 1", o.concurrency)

@@ -21,10 +21,13 @@ func checkTogether(p *problems, mounts []*mount) {
 
 // checkReaders: two mounts on one stream and group would take each other's messages.
 func checkReaders(p *problems, mounts []*mount) {
-	type reader struct{ stream, group string }
+	type reader struct {
+		stream, group string
+		reclaims      bool // it takes only what the other left, and may stand beside it
+	}
 	first := map[reader]*mount{}
 	for _, mt := range mounts {
-		r := reader{mt.source.Key, mt.source.Group}
+		r := reader{mt.source.Key, mt.source.Group, mt.source.Reclaim > 0}
 		if r.stream == "" || r.group == "" {
 			continue
 		}

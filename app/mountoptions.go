@@ -8,16 +8,19 @@ type MountOption interface{ applyMount(*policy) }
 // policy is what the options of a mount add up to. Unset numbers are their defaults; what is wrong with a value is
 // found at the start, with everything else.
 type policy struct {
-	maxAttempts    int
-	hasMaxAttempts bool
-	deadLetter     string
-	hasDeadLetter  bool
-	backoff        BackoffPolicy
-	concurrency    int
-	maxParked      int
-	codec          Codec
-	hasCodec       bool
-	middleware     []func(Handler) Handler
+	maxAttempts      int
+	hasMaxAttempts   bool
+	deadLetter       string
+	hasDeadLetter    bool
+	backoff          BackoffPolicy
+	maxDeliveries    int
+	hasMaxDeliveries bool
+	concurrency      int
+	prefetch         int
+	maxParked        int
+	codec            Codec
+	hasCodec         bool
+	middleware       []func(Handler) Handler
 }
 
 func newPolicy(defaults, options []MountOption) policy {
@@ -43,6 +46,17 @@ func (p *policy) attempts() int {
 	return p.maxAttempts
 }
 
+// defaultMaxDeliveries is the cap on losses where there is a dead letter to take what exceeds it.
+const defaultMaxDeliveries = 5
+
+// deliveries is how many owners a message may outlive, 0 for any number.
+func (p *policy) deliveries(claiming bool) int {
+	if !p.hasMaxDeliveries && p.hasDeadLetter && !claiming {
+		return defaultMaxDeliveries
+	}
+	return p.maxDeliveries
+}
+
 type mountOption func(*policy)
 
 func (f mountOption) applyMount(p *policy) { f(p) }
@@ -52,6 +66,15 @@ func (f mountOption) applyMount(p *policy) { f(p) }
 // first included; on a claiming subscription the runs that ended with their process, too. By default there is no cap.
 func MaxAttempts(n int) MountOption {
 	return mountOption(func(p *policy) { p.maxAttempts, p.hasMaxAttempts = n, true })
+}
+
+// MaxDeliveries caps how many owners a message may outlive: an entry that was taken from m processes that vanished with
+// it in hand (crash, kill) goes to the dead letter with reason max_deliveries, without another run. A failure of the
+// handler does not count here, and a loss does not count as an attempt; a graceful stop counts as neither. The default is
+// 5 where a [DeadLetter] is set, and no cap otherwise. On a claiming subscription without this option Redis's own
+// delivery count is the attempt, crashes included; with it the two are kept apart there, too.
+func MaxDeliveries(m int) MountOption {
+	return mountOption(func(p *policy) { p.maxDeliveries, p.hasMaxDeliveries = m, true })
 }
 
 // DeadLetter names the stream that takes what is given up: messages at the cap, those that cannot be decoded, and those
@@ -69,6 +92,10 @@ func Backoff(b BackoffPolicy) MountOption { return mountOption(func(p *policy) {
 // Concurrency is how many messages of the mount are handled at a time, 10 by default. With 1 the order is that of the
 // stream for as long as nothing is retried.
 func Concurrency(n int) MountOption { return mountOption(func(p *policy) { p.concurrency = n }) }
+
+// Prefetch reads n new messages ahead of the handler slots, so that a slot that becomes free need not wait for the
+// server. What was read ahead is this process's until it is handled or handed back. The default is 0.
+func Prefetch(n int) MountOption { return mountOption(func(p *policy) { p.prefetch = n }) }
 
 // MaxParked bounds the messages that wait in memory for their delay, 10,000 by default. Messages in handlers may come to
 // wait, too, so no more are taken than still have a place: when n wait, reading pauses. It means nothing where the

@@ -112,6 +112,7 @@ func (mt *mount) sourceOf() broker.Source {
 		Key:       spec.Stream,
 		Group:     spec.Group,
 		Claim:     spec.Claim,
+		Reclaim:   spec.Reclaim,
 		Start:     spec.Start,
 		DelaySet:  spec.DelaySet,
 		DelayTTL:  spec.DelayTTL,
@@ -149,19 +150,22 @@ func (mt *mount) uses() []broker.KeyUse {
 }
 
 // engine makes the mount's engine over its open subscription.
-func (mt *mount) engine(sub broker.Subscription, meters *dispatch.Meters) *dispatch.Engine {
+func (mt *mount) engine(sub broker.Subscription, meters *dispatch.Meters, holdings *dispatch.Holdings) *dispatch.Engine {
 	config := dispatch.Config{
-		Name:         mt.name(),
-		Source:       mt.source,
-		Subscription: mt.subscription,
-		Codec:        mt.policy.codec,
-		MaxAttempts:  mt.policy.maxAttempts,
-		DeadLetter:   mt.deadLetter,
-		Backoff:      mt.policy.wait,
-		Concurrency:  mt.policy.concurrency,
-		MaxParked:    mt.policy.maxParked,
-		Logger:       mt.on.app.log.With("mount", mt.name()),
-		Meters:       meters,
+		Name:          mt.name(),
+		Source:        mt.source,
+		Subscription:  mt.subscription,
+		Codec:         mt.policy.codec,
+		MaxAttempts:   mt.policy.maxAttempts,
+		MaxDeliveries: mt.policy.deliveries(mt.source.Claim > 0),
+		Prefetch:      mt.policy.prefetch,
+		Holdings:      holdings,
+		DeadLetter:    mt.deadLetter,
+		Backoff:       mt.policy.wait,
+		Concurrency:   mt.policy.concurrency,
+		MaxParked:     mt.policy.maxParked,
+		Logger:        mt.on.app.log.With("mount", mt.name()),
+		Meters:        meters,
 	}
 	if middleware := mt.policy.middleware; len(middleware) > 0 {
 		config.Wrap = func(inner dispatch.Handler) dispatch.Handler {

@@ -143,7 +143,8 @@ func (r *running) start(ctx context.Context) error {
 	if errs := r.each(func(g *group) []error { return inspect(limited, g) }); len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	if err := r.subscribe(limited); err != nil {
+	// Not limited: a fixed consumer name that is still held is waited for.
+	if err := r.subscribe(ctx); err != nil {
 		return err
 	}
 	for _, o := range r.opened {
@@ -186,20 +187,22 @@ func (r *running) subscribe(ctx context.Context) error {
 	var errs []error
 	for _, g := range r.groups {
 		for _, mt := range g.mounts {
-			meters := dispatch.NewMeters(mt.name())
+			meters, holdings := dispatch.NewMeters(mt.name()), dispatch.NewHoldings()
 			sub, err := g.broker.Subscribe(ctx, broker.Config{
-				Name:       mt.name(),
-				Source:     mt.source,
-				DeadLetter: mt.deadLetter,
-				Logger:     r.app.log.With("mount", mt.name()),
-				Discarded:  meters.Discarded,
-				Buried:     meters.Buried,
+				Name:         mt.name(),
+				Source:       mt.source,
+				DeadLetter:   mt.deadLetter,
+				Logger:       r.app.log.With("mount", mt.name()),
+				Discarded:    meters.Discarded,
+				Buried:       meters.Buried,
+				PackFailures: mt.policy.hasMaxDeliveries,
+				Holder:       holdings,
 			})
 			if err != nil {
 				errs = append(errs, fmt.Errorf("app: mount %s: %w", mt.name(), err))
 				continue
 			}
-			r.opened = append(r.opened, opened{mt, sub, mt.engine(sub, meters)})
+			r.opened = append(r.opened, opened{mt, sub, mt.engine(sub, meters, holdings)})
 		}
 	}
 	return errors.Join(errs...)

@@ -114,11 +114,20 @@ func TestATrimmedEntryIsCopiedInsteadOfKept(t *testing.T) {
 					return outcome.RetryAfter(time.Hour)
 				}
 				return outcome.Ack()
-			}, app.MaxParked(1))
+			})
 			s.start()
-			s.publish("x", "y")
-			s.Advance(0)
-			if got := s.attempts(); len(got) != 4 || s.pending() != 0 {
+			s.publish("x")
+			// A claiming subscription keeps every delay for as long as it claims after.
+			delay := time.Hour
+			if claim > 0 {
+				delay = claim
+			}
+			s.Advance(delay - time.Millisecond)
+			if got := s.attempts(); len(got) != 1 {
+				s.t.Errorf("claim=%s: attempts %v before the delay was over", claim, got)
+			}
+			s.Advance(2 * time.Millisecond)
+			if got := s.attempts(); len(got) != 2 || s.pending() != 0 {
 				s.t.Errorf("claim=%s: attempts %v, %d pending", claim, got, s.pending())
 			}
 		})

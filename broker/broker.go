@@ -123,9 +123,9 @@ var ErrClosed = errors.New("broker: the subscription is closed")
 type Subscription interface {
 	// Capabilities says what the source can do. It never changes.
 	Capabilities() Capabilities
-	// Read waits for new deliveries, at most as long as the source's block, and returns up to n of them (n >= 1). None and
-	// nil is a read that ended empty. After an error the engine waits and calls again.
-	Read(ctx context.Context, n int) ([]*Delivery, error)
+	// Read waits for deliveries, at most as long as the source's block, and returns as many as are wanted, or fewer. None
+	// and nil is a read that ended empty. After an error the engine waits and calls again.
+	Read(ctx context.Context, want Want) ([]*Delivery, error)
 	// Stop ends reading: it returns after the read in progress has ended, and what that read still brought is returned by
 	// Read before ErrClosed.
 	Stop(ctx context.Context)
@@ -140,10 +140,21 @@ type Subscription interface {
 	Release(ctx context.Context, held []Held) error
 }
 
+// Want is how many deliveries a read may return.
+type Want struct {
+	// New bounds entries that nobody has had; at least 1.
+	New int
+	// Back bounds entries that are taken back from an owner, or are tried again: no more than there are free handler
+	// slots, so that none of them is charged with an owner that never began with it. May be 0.
+	Back int
+}
+
 // Task is a loop of a subscription: its name for logs, and what it does until ctx ends.
 type Task struct {
 	Name string
 	Run  func(ctx context.Context)
+	// UntilRelease: the task goes on after Stop, while the last handlers run, until just before Release.
+	UntilRelease bool
 }
 
 // Capabilities is what a source can do, which is what decides how an outcome is settled.

@@ -31,6 +31,9 @@ type Spec struct {
 	Group string
 	// Claim makes the subscription take pending entries of its group back once they have been idle for this long.
 	Claim time.Duration
+	// Reclaim makes the subscription read nothing new and take only entries of its group that have been idle for this long
+	// and whose owner is dead. It stands beside a subscription that reads the same stream and group.
+	Reclaim time.Duration
 	// Start is where a group that does not exist yet begins: "0" (the default), "$" or an entry id.
 	Start string
 	// DelaySet is the sorted set that keeps delays durable.

@@ -57,29 +57,29 @@ func (c *claims) probe(ctx context.Context) error {
 	return nil
 }
 
-func (c *claims) read(ctx context.Context, n int) ([]*broker.Delivery, error) {
+func (c *claims) read(ctx context.Context, want broker.Want) ([]*broker.Delivery, error) {
 	if c.filled {
 		c.filled = false
-		deliveries, _, err := c.s.readNew(ctx, n, 0, 0)
+		deliveries, _, err := c.s.readNew(ctx, want.New, 0, 0)
 		if err != nil || len(deliveries) > 0 {
 			return deliveries, err
 		}
 	}
 	// What becomes due after this moment is the next read's, however long taking takes.
 	wait := c.waiting.next(time.Now())
-	if !c.native || c.sweep() {
-		deliveries, err := c.s.take(ctx, "", c.s.source.Claim, n)
+	if want.Back > 0 && (!c.native || c.sweep()) {
+		deliveries, err := c.s.take(ctx, "", c.s.source.Claim, want.Back)
 		if err != nil || len(deliveries) > 0 {
 			c.filled = len(deliveries) > 0
 			c.waiting.back(deliveries)
 			return deliveries, err
 		}
 	}
-	if !c.native {
-		deliveries, _, err := c.s.readNew(ctx, n, min(c.s.source.Block, wait), 0)
+	if !c.native || want.Back == 0 {
+		deliveries, _, err := c.s.readNew(ctx, want.New, min(c.s.source.Block, wait), 0)
 		return deliveries, err
 	}
-	deliveries, pending, err := c.s.readNew(ctx, n, c.s.source.Block, c.s.source.Claim)
+	deliveries, pending, err := c.s.readNew(ctx, want.Back, c.s.source.Block, c.s.source.Claim)
 	if err != nil && strings.Contains(err.Error(), "syntax error") {
 		// The server was replaced by an older one.
 		return nil, c.probe(ctx)

@@ -219,7 +219,7 @@ func TestAReadWhoseReplyWasLostIsFoundAgain(t *testing.T) {
 		client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "g", Consumer: name, Streams: []string{"s", ">"}, Count: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := f.sub.Read(ctx, 1); err == nil {
+		if _, err := f.sub.Read(ctx, broker.Want{New: 1, Back: 1}); err == nil {
 			t.Fatal("a read with an ended context succeeded")
 		}
 		d := f.one()

@@ -187,45 +187,65 @@ func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanishe
 	return deliveries, pending, vanished, nil
 }
 
-// parseTaken reads the reply of the take script: [vanished ids, [id, count, fields]...].
-func parseTaken(data []byte) (deliveries []*broker.Delivery, vanished []string, err error) {
+// parseTaken reads the reply of the take script: [vanished ids, [[id, count, fields]...], vanished ids of our own].
+func parseTaken(data []byte) (deliveries []*broker.Delivery, vanished, own []string, err error) {
 	r := &reply{data: data}
 	if _, err := r.length(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
+	if vanished, err = r.texts(); err != nil {
+		return nil, nil, nil, err
+	}
+	if deliveries, err = r.taken(); err != nil {
+		return nil, vanished, nil, err
+	}
+	own, err = r.texts()
+	return deliveries, vanished, own, err
+}
+
+// texts reads a list of strings.
+func (r *reply) texts() ([]string, error) {
 	n, err := r.length()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	var texts []string
 	for range n {
-		id, err := r.text()
+		text, err := r.text()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		vanished = append(vanished, string(id))
+		texts = append(texts, string(text))
 	}
-	if n, err = r.length(); err != nil {
-		return nil, nil, err
+	return texts, nil
+}
+
+// taken reads a list of [id, count, fields].
+func (r *reply) taken() ([]*broker.Delivery, error) {
+	n, err := r.length()
+	if err != nil {
+		return nil, err
 	}
+	var deliveries []*broker.Delivery
 	for range n {
 		if _, err := r.length(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		id, err := r.text()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		count, err := r.integer()
 		if err != nil {
-			return nil, nil, fmt.Errorf("delivery count of %s: %w", id, err)
+			return nil, fmt.Errorf("delivery count of %s: %w", id, err)
 		}
 		fields, _, err := r.fields(nil)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		deliveries = append(deliveries, delivery(string(id), count, fields))
 	}
-	return deliveries, vanished, nil
+	return deliveries, nil
 }
 
 // rawReply sends one command and returns the bytes of the reply, an error reply as an error.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -86,11 +87,11 @@ func (s *subscription) Capabilities() broker.Capabilities {
 func (s *subscription) idleOfDead() time.Duration { return max(s.alive.ttl, s.source.Reclaim) }
 
 // Read is XREADGROUP of what is new, and before it what is to be taken back.
-func (s *subscription) Read(ctx context.Context, n int) ([]*broker.Delivery, error) {
+func (s *subscription) Read(ctx context.Context, want broker.Want) ([]*broker.Delivery, error) {
 	if s.stopped.Load() {
 		return nil, broker.ErrClosed
 	}
-	deliveries, err := s.read(ctx, n)
+	deliveries, err := s.read(ctx, want)
 	if err != nil && !errors.Is(err, broker.ErrClosed) {
 		// The server may have given something out whose reply was lost.
 		s.unseen.Store(true)
@@ -98,14 +99,14 @@ func (s *subscription) Read(ctx context.Context, n int) ([]*broker.Delivery, err
 	return deliveries, s.lost(err)
 }
 
-func (s *subscription) read(ctx context.Context, n int) ([]*broker.Delivery, error) {
+func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.Delivery, error) {
 	if s.regroup.Load() {
 		if err := s.recreateGroup(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if s.unseen.Load() {
-		deliveries, err := s.findUnseen(ctx, n)
+		deliveries, err := s.findUnseen(ctx, want.New)
 		if err != nil || len(deliveries) > 0 {
 			return deliveries, err
 		}
@@ -114,13 +115,13 @@ func (s *subscription) read(ctx context.Context, n int) ([]*broker.Delivery, err
 	// New entries and those of dead owners take turns, so that neither starves.
 	if s.took && s.source.Reclaim == 0 {
 		s.took = false
-		deliveries, _, err := s.readNew(ctx, n, 0, 0)
+		deliveries, _, err := s.readNew(ctx, want.New, 0, 0)
 		if err != nil || len(deliveries) > 0 {
 			return deliveries, err
 		}
 	}
-	for owner := s.keeper.next(); owner != ""; owner = s.keeper.next() {
-		deliveries, err := s.takeFromDead(ctx, owner, n)
+	for owner := s.keeper.next(); owner != "" && want.Back > 0; owner = s.keeper.next() {
+		deliveries, err := s.takeFromDead(ctx, owner, want.Back)
 		if err != nil || len(deliveries) > 0 {
 			s.took = true
 			return deliveries, err
@@ -131,9 +132,13 @@ func (s *subscription) read(ctx context.Context, n int) ([]*broker.Delivery, err
 	case s.source.Reclaim > 0:
 		return nil, s.reader.pause(ctx, s.source.Block, s.wanted)
 	case s.claims != nil:
-		return s.claims.read(ctx, n)
+		return s.claims.read(ctx, want)
 	}
-	deliveries, _, err := s.readNew(ctx, n, s.source.Block, 0)
+	block := s.source.Block
+	if want.Back == 0 && s.keeper.next() != "" {
+		block = 0 // no slot is free for what waits to be taken back, and none will be while this read blocks
+	}
+	deliveries, _, err := s.readNew(ctx, want.New, block, 0)
 	return deliveries, err
 }
 
@@ -194,9 +199,9 @@ func (s *subscription) takeFromDead(ctx context.Context, owner string, n int) ([
 // liveness key and our own.
 func (s *subscription) take(ctx context.Context, owner string, idle time.Duration, n int, guard ...string) ([]*broker.Delivery, error) {
 	keys := append([]string{s.source.Key}, guard...)
-	data, err := s.runRaw(ctx, append(takeScript.args(6, keys...),
-		s.source.Group, s.consumer, owner, max(idle.Milliseconds(), 0), n, s.alive.token))
-	return s.takenBack(data, err)
+	data, err := s.runRaw(ctx, append(takeScript.args(7, keys...),
+		s.source.Group, s.consumer, owner, max(idle.Milliseconds(), 0), n, s.alive.token, alivePrefix(s.source)))
+	return s.takenBack(ctx, data, err)
 }
 
 // findUnseen fetches what is pending under this consumer and not in hand. It never does so while a read is under way.
@@ -210,15 +215,23 @@ func (s *subscription) findUnseen(ctx context.Context, n int) ([]*broker.Deliver
 		args = s.claims.waiting.appendIDs(args)
 	}
 	data, err := s.runRaw(ctx, args)
-	return s.takenBack(data, err)
+	return s.takenBack(ctx, data, err)
 }
 
-func (s *subscription) takenBack(data []byte, err error) ([]*broker.Delivery, error) {
+func (s *subscription) takenBack(ctx context.Context, data []byte, err error) ([]*broker.Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	deliveries, vanished, err := parseTaken(data)
+	deliveries, vanished, own, err := parseTaken(data)
 	stamp(deliveries)
+	if len(own) > 0 {
+		// What is in hand is settled from its body; the rest was left pending and nobody has it.
+		held := make(map[string]bool)
+		for _, h := range s.config.Holder.Held(0) {
+			held[h.ID] = true
+		}
+		s.discardVanished(ctx, slices.DeleteFunc(own, func(id string) bool { return held[id] }))
+	}
 	for _, id := range vanished {
 		s.vanished(id)
 	}
@@ -259,7 +272,10 @@ func (s *subscription) Stop(ctx context.Context) {
 
 // Tasks keep the consumer alive, look after the group, and move what is due.
 func (s *subscription) Tasks() []broker.Task {
-	tasks := []broker.Task{{Name: "heartbeat", Run: s.alive.run}, {Name: "keeper", Run: s.keeper.run}}
+	tasks := []broker.Task{
+		{Name: "heartbeat", Run: s.alive.run, UntilRelease: true},
+		{Name: "keeper", Run: s.keeper.run},
+	}
 	if s.mover != nil {
 		tasks = append(tasks, broker.Task{Name: "mover", Run: s.mover.run})
 	}

@@ -104,7 +104,7 @@ func (f *fixture) add(values ...string) string {
 
 func (f *fixture) read(n int) []*broker.Delivery {
 	f.t.Helper()
-	ds, err := f.sub.Read(f.t.Context(), n)
+	ds, err := f.sub.Read(f.t.Context(), broker.Want{New: n, Back: n})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func TestStopEndsABlockedReadAtOnceAndReleaseHandsBack(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			for {
-				if _, err := f.sub.Read(context.Background(), 1); err != nil {
+				if _, err := f.sub.Read(context.Background(), broker.Want{New: 1, Back: 1}); err != nil {
 					ended <- err
 					return
 				}
@@ -535,7 +535,7 @@ func TestAGroupThatIsGoneIsMadeAgainWhereItWas(t *testing.T) {
 		f.settle(broker.Settlement{Delivery: f.one(), Action: broker.Ack})
 		client.XGroupDestroy(t.Context(), "s", "g")
 		want := f.add("_payload", "2")
-		if _, err := f.sub.Read(t.Context(), 1); err == nil {
+		if _, err := f.sub.Read(t.Context(), broker.Want{New: 1, Back: 1}); err == nil {
 			t.Fatal("the group is gone and nothing was said")
 		}
 		if d := f.one(); d.ID != want {
@@ -546,7 +546,7 @@ func TestAGroupThatIsGoneIsMadeAgainWhereItWas(t *testing.T) {
 			client.Del(t.Context(), "s")
 			want = f.add("_payload", "3")
 		}
-		_, _ = f.sub.Read(t.Context(), 1)
+		_, _ = f.sub.Read(t.Context(), broker.Want{New: 1, Back: 1})
 		if d := f.wait(); d.ID != want {
 			t.Errorf("read %s, want %s", d.ID, want)
 		}

@@ -29,7 +29,7 @@ func (s *endless) Stop(context.Context)              { s.isStopped.Store(true) }
 
 func (s *endless) Release(context.Context, []broker.Held) error { return nil }
 
-func (s *endless) Read(_ context.Context, n int) ([]*broker.Delivery, error) {
+func (s *endless) Read(_ context.Context, want broker.Want) ([]*broker.Delivery, error) {
 	if s.isStopped.Load() {
 		return nil, broker.ErrClosed
 	}
@@ -37,8 +37,8 @@ func (s *endless) Read(_ context.Context, n int) ([]*broker.Delivery, error) {
 		time.Sleep(time.Millisecond)
 		return nil, nil
 	}
-	deliveries := make([]broker.Delivery, n)
-	list := make([]*broker.Delivery, n)
+	deliveries := make([]broker.Delivery, want.New)
+	list := make([]*broker.Delivery, want.New)
 	for i := range deliveries {
 		deliveries[i] = broker.Delivery{ID: strconv.FormatInt(s.given.Add(1), 10), Count: 1, Body: s.body, HasBody: true}
 		list[i] = &deliveries[i]
@@ -65,7 +65,7 @@ func BenchmarkAck(b *testing.B) {
 					return outcome.Ack()
 				}),
 				Codec: constant{}, Concurrency: concurrency, MaxParked: 10000,
-				Logger: slog.New(slog.DiscardHandler), Meters: NewMeters("bench"),
+				Logger: slog.New(slog.DiscardHandler), Meters: NewMeters("bench"), Holdings: NewHoldings(),
 			}, source)
 			b.ReportAllocs()
 			b.ResetTimer()

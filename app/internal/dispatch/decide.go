@@ -32,7 +32,9 @@ type rules struct {
 	// deadLetter is the full key, "" for none; maxAttempts is 0 for no cap.
 	deadLetter  string
 	maxAttempts int64
-	caps        broker.Capabilities
+	// maxDeliveries is 0 for any number of losses.
+	maxDeliveries int64
+	caps          broker.Capabilities
 	// backoff never panics; decide bounds what it returns.
 	backoff func(attempt int64, err error) time.Duration
 }
@@ -114,20 +116,27 @@ func (r *rules) malformed(d *broker.Delivery, c counters, err error) intent {
 	return r.bury(d, c, ending{text: text, detail: text}, broker.ReasonMalformed, "")
 }
 
-// overtaken is what becomes of an entry that its claiming source hands out more often than the cap allows: its last
-// permitted run killed its owner. ok is false where the handler may run. A retry-count at the cap alone still gets
-// one run.
+// overtaken is what becomes of an entry that outlived more owners than the cap allows, without another run. ok is false
+// where the handler may run. Where Redis's own count is the attempt, crashes included, it is the cap on attempts that
+// such an entry meets; a retry-count at the cap alone still gets one run.
 func (r *rules) overtaken(d *broker.Delivery, c counters) (i intent, ok bool) {
-	limit := r.limit()
-	if r.caps.PacksFailures || limit == 0 || d.Count <= 1 || c.attempt <= limit {
+	text := ""
+	switch limit := r.limit(); {
+	case r.maxDeliveries > 0 && c.losses >= r.maxDeliveries:
+		text = "taken from " + strconv.FormatInt(c.losses, 10) + " owners that vanished with it in hand"
+	case !r.caps.PacksFailures && limit > 0 && d.Count > 1 && c.attempt > limit:
+		text = "handed out " + strconv.FormatInt(d.Count, 10) + " times; the run before ended without an answer"
+	default:
 		return intent{}, false
 	}
 	if r.deadLetter == "" {
 		return intent{action: broker.Ack, discard: whyCap}, true
 	}
-	text := "handed out " + strconv.FormatInt(d.Count, 10) + " times; the run before ended without an answer"
 	return r.bury(d, c, ending{text: text, detail: text}, broker.ReasonMaxDeliveries, ""), true
 }
+
+// lastRun reports whether one more loss sends the message to the dead letter.
+func (r *rules) lastRun(c counters) bool { return r.maxDeliveries > 0 && c.losses == r.maxDeliveries-1 }
 
 // elsewhere reports whether the message is a retry of another group, which this one has already had.
 func (r *rules) elsewhere(d *broker.Delivery) bool {

@@ -44,10 +44,14 @@ type Config struct {
 	DeadLetter  string
 	// Backoff may be the service's own code: it may panic and return anything.
 	Backoff func(attempt int, err error) time.Duration
-	// Concurrency and MaxParked are at least 1.
-	Concurrency, MaxParked int
-	Logger                 *slog.Logger
-	Meters                 *Meters
+	// MaxDeliveries is how many owners a message may outlive, 0 for any number.
+	MaxDeliveries int
+	// Concurrency and MaxParked are at least 1. Prefetch is how many new entries are read ahead of the slots.
+	Concurrency, MaxParked, Prefetch int
+	// Holdings was given to the subscription as its holder.
+	Holdings *Holdings
+	Logger   *slog.Logger
+	Meters   *Meters
 }
 
 // Engine runs one mount. Start and Shutdown are called once each, in this order.
@@ -72,7 +76,9 @@ type Engine struct {
 
 	room     *room
 	work     chan *item
-	current  []atomic.Pointer[item]
+	slots    []slot
+	holdings *Holdings
+	suspects suspects
 	workers  sync.WaitGroup
 	parking  *parking
 	settler  *settler
@@ -82,10 +88,13 @@ type Engine struct {
 	stopping chan struct{}
 
 	background sync.WaitGroup
-	endReads   context.CancelFunc
-	endTasks   context.CancelFunc
-	endParking context.CancelFunc
-	endSettles context.CancelFunc
+	// untilRelease are the tasks that go on while the last handlers run.
+	untilRelease sync.WaitGroup
+	endReads     context.CancelFunc
+	endTasks     context.CancelFunc
+	endAlive     context.CancelFunc
+	endParking   context.CancelFunc
+	endSettles   context.CancelFunc
 
 	heldMu sync.Mutex
 	held   []broker.Held
@@ -102,24 +111,26 @@ func New(config Config, sub broker.Subscription) *Engine {
 		log:      config.Logger,
 		meters:   config.Meters,
 		rawBody:  config.Subscription.Codec() == "raw",
-		room:     newRoom(config.Concurrency, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
-		work:     make(chan *item, config.Concurrency),
-		current:  make([]atomic.Pointer[item], config.Concurrency),
+		room:     newRoom(config.Concurrency, config.Prefetch, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
+		work:     make(chan *item, config.Concurrency+config.Prefetch),
+		slots:    make([]slot, config.Concurrency),
+		holdings: config.Holdings,
 		parking:  newParking(),
 		readDone: make(chan struct{}),
 		stopping: make(chan struct{}),
 	}
 	e.rules = rules{
 		name: config.Name, source: config.Source.Key, group: config.Source.Group,
-		deadLetter: config.DeadLetter, maxAttempts: int64(config.MaxAttempts),
+		deadLetter: config.DeadLetter, maxAttempts: int64(config.MaxAttempts), maxDeliveries: int64(config.MaxDeliveries),
 		caps: capabilities, backoff: e.backoff,
 	}
 	if config.Wrap != nil {
 		e.handle = config.Wrap(callFromContext)
 	}
 	if capabilities.KeepsPending {
-		e.hands = newHands()
+		e.hands = newHands(e.holdings)
 	}
+	e.holdings.lost = e.lost
 	e.settler = newSettler(e)
 	return e
 }
@@ -131,19 +142,24 @@ func (e *Engine) Start(ctx context.Context) {
 	e.fence = FenceFrom(ctx)
 	e.base, e.cut = context.WithCancelCause(ctx)
 
-	var reads, tasks, parked, settles context.Context
+	var reads, tasks, alive, parked, settles context.Context
 	reads, e.endReads = context.WithCancel(ctx)
 	tasks, e.endTasks = context.WithCancel(ctx)
+	alive, e.endAlive = context.WithCancel(ctx)
 	parked, e.endParking = context.WithCancel(ctx)
 	settles, e.endSettles = context.WithCancel(ctx)
 
 	e.workers.Add(e.config.Concurrency)
-	for slot := range e.current {
-		go e.worker(slot)
+	for i := range e.slots {
+		go e.worker(&e.slots[i])
 	}
 	e.background.Go(func() { e.settler.run(settles) })
 	e.background.Go(func() { e.parking.run(parked, e.unpark) })
 	for _, task := range e.sub.Tasks() {
+		if task.UntilRelease {
+			e.untilRelease.Go(func() { task.Run(alive) })
+			continue
+		}
 		e.background.Go(func() { task.Run(tasks) })
 	}
 	go e.read(reads)
@@ -158,6 +174,19 @@ func (e *Engine) backoff(attempt int64, err error) (d time.Duration) {
 		}
 	}()
 	return e.config.Backoff(asInt(attempt), err)
+}
+
+// lost ends the contexts of handlers that run with these entries.
+func (e *Engine) lost(ids []string) {
+	lost := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		lost[id] = true
+	}
+	for i := range e.slots {
+		if it := e.slots[i].lose(lost, ErrLeaseLost); it != nil {
+			e.log.Warn("the entry that a handler runs with belongs to another consumer by now", "id", it.delivery.ID)
+		}
+	}
 }
 
 // isStopping reports whether the shutdown has begun.

@@ -19,9 +19,13 @@ type hands struct {
 	// settled again.
 	lost   []*item
 	closed bool
+	// holdings has to know the new counts, too.
+	holdings *Holdings
 }
 
-func newHands() *hands { return &hands{items: make(map[string]*item)} }
+func newHands(holdings *Holdings) *hands {
+	return &hands{items: make(map[string]*item), holdings: holdings}
+}
 
 // take reports whether the delivery is new. One that is in hand is not: its item goes on with the new count.
 func (h *hands) take(it *item) bool {
@@ -34,6 +38,7 @@ func (h *hands) take(it *item) bool {
 	}
 	if held != nil {
 		held.fence = it.delivery.Count
+		h.holdings.recount(&held.holding, it.delivery.Count)
 	}
 	return false
 }

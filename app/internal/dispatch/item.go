@@ -11,6 +11,7 @@ import (
 // belongs to one goroutine at a time: reader, worker, settler.
 type item struct {
 	delivery *broker.Delivery
+	holding  holding
 	incoming streamrt.Incoming
 	counters counters
 	call     Handler
@@ -19,6 +20,8 @@ type item struct {
 	// label is how the run ended; ran is false where the handler was not called.
 	label label
 	ran   bool
+	// suspect: it is counted among the suspects while it runs.
+	suspect bool
 	// discard is why the message is gone when the settlement is done.
 	discard string
 	// text is the error, for the log.
@@ -28,8 +31,10 @@ type item struct {
 	due    time.Time
 	// copy are the edits of the copy that an entry gets that is kept for now.
 	copy broker.Edits
-	// unparking: this is the settlement that ends the wait. rescued: this is the copy of an entry that was trimmed.
-	unparking, rescued bool
+	// body is the delivery where a parked entry has to be copied from what is in hand.
+	body *broker.Delivery
+	// unparking: this is the settlement that ends the wait.
+	unparking bool
 
 	// tries counts the settlements that failed.
 	tries int

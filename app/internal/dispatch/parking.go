@@ -11,23 +11,25 @@ import (
 // parkedEntry is what is kept of a message that waits in memory: enough to have the server copy it from the stream.
 // Its body is not among it.
 type parkedEntry struct {
-	id    string
-	count int64
-	edits broker.Edits
+	holding   holding
+	handedOut time.Time
+	edits     broker.Edits
+	// delivery is nil but for an entry that was trimmed while it was in hand: the only copy of its body is this one.
+	delivery *broker.Delivery
 }
 
 // parking is where messages wait whose delay is kept in memory. They stay pending on the server and take no handler
 // slot. Safe for concurrent use.
 type parking struct {
 	mu      sync.Mutex
-	entries dueQueue[parkedEntry]
+	entries dueQueue[*parkedEntry]
 	// earlier tells run that an entry is due before the one that it sleeps for.
 	earlier chan struct{}
 }
 
 func newParking() *parking { return &parking{earlier: make(chan struct{}, 1)} }
 
-func (p *parking) add(at time.Time, e parkedEntry) {
+func (p *parking) add(at time.Time, e *parkedEntry) {
 	p.mu.Lock()
 	first, any := p.entries.next()
 	p.entries.add(at, e)
@@ -42,7 +44,7 @@ func (p *parking) add(at time.Time, e parkedEntry) {
 }
 
 // run hands each entry to due when its time comes, until ctx ends.
-func (p *parking) run(ctx context.Context, due func(parkedEntry)) {
+func (p *parking) run(ctx context.Context, due func(*parkedEntry)) {
 	timer := time.NewTimer(maxDelay)
 	defer timer.Stop()
 	for {
@@ -63,7 +65,7 @@ func (p *parking) run(ctx context.Context, due func(parkedEntry)) {
 	}
 }
 
-func (p *parking) take(now time.Time) (parkedEntry, bool) {
+func (p *parking) take(now time.Time) (*parkedEntry, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.entries.take(now)
@@ -87,7 +89,7 @@ func (p *parking) empty() []broker.Held {
 	held := make([]broker.Held, len(entries))
 	now := time.Now()
 	for i, e := range entries {
-		held[i] = broker.Held{ID: e.value.id, Count: e.value.count, Due: max(e.at.Sub(now), 0)}
+		held[i] = broker.Held{ID: e.value.holding.id, Count: e.value.holding.count, Due: max(e.at.Sub(now), 0)}
 	}
 	return held
 }

@@ -35,8 +35,8 @@ func (e *Engine) read(ctx context.Context) {
 	errs := errorState{log: e.log, doing: "read"}
 	full := false
 	for {
-		n := e.room.free()
-		if n == 0 && !e.isStopping() {
+		want := e.room.free()
+		if want.New == 0 && !e.isStopping() {
 			if parked := e.room.full(); parked && !full {
 				e.log.Warn("as many messages wait for their delay as MaxParked allows: reading pauses",
 					"parked", e.room.maxParked)
@@ -50,7 +50,8 @@ func (e *Engine) read(ctx context.Context) {
 		}
 		full = full && e.room.full()
 		// Once stopping, the reads only return what is left over, which is handed back; they need no room.
-		deliveries, err := e.sub.Read(ctx, max(n, 1))
+		want.New = max(want.New, 1)
+		deliveries, err := e.sub.Read(ctx, want)
 		for _, d := range deliveries {
 			e.accept(d)
 		}
@@ -72,7 +73,9 @@ func (e *Engine) read(ctx context.Context) {
 // What a read still brings after the shutdown began is handed back unstarted.
 func (e *Engine) accept(d *broker.Delivery) {
 	it := &item{delivery: d}
+	e.holdings.add(&it.holding, d.ID, d.Count, d.HandedOut)
 	if e.hands != nil && !e.hands.take(it) {
+		e.holdings.remove(&it.holding)
 		return
 	}
 	e.room.running.Add(1)

@@ -1,6 +1,10 @@
 package dispatch
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/millrace-go/millrace/broker"
+)
 
 // backlog is how many deliveries, above the handler slots, may have ended and still wait for their settlement. It keeps
 // the slots busy while acks are on the wire, and stops reading where the server takes no writes.
@@ -9,7 +13,7 @@ const backlog = 128
 // room counts what is in hand, so that the reader never takes more than has a place. Its methods are safe for
 // concurrent use.
 type room struct {
-	slots, maxParked int64
+	slots, ahead, maxParked int64
 	// parks: delays are kept in memory, so whatever is in hand may come to be parked.
 	parks bool
 
@@ -21,18 +25,20 @@ type room struct {
 	wake chan struct{}
 }
 
-func newRoom(slots, maxParked int, parks bool) *room {
-	return &room{slots: int64(slots), maxParked: int64(maxParked), parks: parks, wake: make(chan struct{}, 1)}
+func newRoom(slots, ahead, maxParked int, parks bool) *room {
+	return &room{
+		slots: int64(slots), ahead: int64(ahead), maxParked: int64(maxParked), parks: parks, wake: make(chan struct{}, 1),
+	}
 }
 
-// free is how many more deliveries have a place.
-func (r *room) free() int {
+// free is how many more deliveries have a place: new ones may wait for a slot where reading ahead is on, others may not.
+func (r *room) free() broker.Want {
 	running, settling := r.running.Load(), r.settling.Load()
-	n := min(r.slots-running, r.slots+backlog-running-settling)
+	n := min(r.slots+r.ahead-running, r.slots+r.ahead+backlog-running-settling)
 	if r.parks {
 		n = min(n, r.maxParked-r.parked.Load()-running)
 	}
-	return int(max(n, 0))
+	return broker.Want{New: int(max(n, 0)), Back: int(max(min(n, r.slots-running), 0))}
 }
 
 // full reports whether parked messages are what leaves no room.

@@ -112,7 +112,7 @@ func (s *settler) settle(ctx context.Context) {
 		if s.e.hands != nil && !it.unparking {
 			s.e.hands.refresh(it)
 		}
-		it.settlement.Result, it.settlement.Err = 0, nil
+		it.settlement.Result, it.settlement.Err, it.settlement.Repeated = 0, nil, it.tries > 0
 		s.batch = append(s.batch, &it.settlement)
 	}
 	s.e.sub.Settle(ctx, s.batch)
@@ -161,21 +161,18 @@ func (s *settler) complete(it *item) {
 	s.count(it)
 	if it.settlement.Result == broker.Vanished && it.settlement.Action == broker.Keep {
 		s.rescue(it)
-		return
 	}
 	s.finish(it)
 }
 
-// rescue settles an entry that was trimmed while it was in hand and therefore cannot stay pending: its body is still
-// here, so a copy takes its place, at once rather than after the delay.
+// rescue makes the best of an entry that was trimmed while it was in hand and therefore cannot stay pending for somebody
+// to read it later: its body is still here. The entry waits here, and is copied from the body when its time comes.
 func (s *settler) rescue(it *item) {
-	if it.parked {
-		it.parked = false
-		s.e.room.left(&s.e.room.parked)
+	if !it.parked {
+		it.parked, it.due = true, time.Now().Add(s.e.rules.caps.Claim)
+		s.e.room.parked.Add(1)
 	}
-	it.settlement = broker.Settlement{Delivery: it.delivery, Action: broker.Copy, Edits: it.copy}
-	it.rescued, it.tries = true, 0
-	s.submit(it)
+	it.body, it.settlement.Result, it.settlement.Count = it.delivery, broker.Done, it.delivery.Count
 }
 
 // count counts the run where the batch does, so that a thousand acks cost one call of the meter.
@@ -207,22 +204,17 @@ func (s *settler) finish(it *item) {
 		e.meters.Discarded(whyVanished)
 		e.log.Warn("the entry was deleted from the stream while it waited for its delay", "id", it.delivery.ID)
 	case broker.Gone:
-		if it.rescued {
-			e.meters.Discarded(whyVanished)
-			e.log.Error("the entry was trimmed from the stream while it was handled, and acknowledged before it could be copied",
-				"id", it.delivery.ID)
-			break
-		}
 		e.log.Debug("the entry had been settled before", "id", it.delivery.ID, "action", it.settlement.Action.String())
 	}
+	e.holdings.remove(&it.holding)
 	switch {
 	case it.unparking:
 		e.room.left(&e.room.parked)
 		return
 	case it.parked && result == broker.Done:
-		e.parking.add(it.due, parkedEntry{
-			id: strings.Clone(it.delivery.ID), count: it.settlement.Count, edits: it.copy,
-		})
+		p := &parkedEntry{handedOut: it.delivery.HandedOut, edits: it.copy, delivery: it.body}
+		e.holdings.add(&p.holding, strings.Clone(it.delivery.ID), it.settlement.Count, time.Now())
+		e.parking.add(it.due, p)
 	case it.parked:
 		e.room.parked.Add(-1)
 	}
@@ -251,9 +243,16 @@ func (s *settler) done(it *item) {
 }
 
 // unpark is called when a parked entry is due.
-func (e *Engine) unpark(p parkedEntry) {
-	it := &item{delivery: &broker.Delivery{ID: p.id, Count: p.count}, unparking: true}
-	it.settlement = broker.Settlement{Delivery: it.delivery, Action: broker.Unpark, Edits: p.edits}
+func (e *Engine) unpark(p *parkedEntry) {
+	it := &item{delivery: p.delivery, unparking: true}
+	action := broker.Copy
+	if it.delivery == nil {
+		it.delivery = &broker.Delivery{ID: p.holding.id, Count: p.holding.count, HandedOut: p.handedOut}
+		action = broker.Unpark
+	}
+	it.settlement = broker.Settlement{Delivery: it.delivery, Action: action, Edits: p.edits}
+	e.holdings.remove(&p.holding)
+	e.holdings.add(&it.holding, it.delivery.ID, it.delivery.Count, time.Now())
 	e.settler.submit(it)
 }
 

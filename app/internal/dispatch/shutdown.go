@@ -71,8 +71,8 @@ func (e *Engine) Shutdown(ctx context.Context, grace time.Duration, now <-chan s
 // abandon gives up the handlers that still run and has their deliveries handed back.
 func (e *Engine) abandon(grace time.Duration) []error {
 	var ids []string
-	for slot := range e.current {
-		if it := e.current[slot].Swap(nil); it != nil {
+	for i := range e.slots {
+		if it := e.slots[i].abandon(); it != nil {
 			e.handBack(it.delivery)
 			ids = append(ids, it.delivery.ID)
 		}
@@ -110,6 +110,8 @@ func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-
 		e.hold(leftover(it))
 	}
 	e.hold(e.parking.empty()...)
+	e.endAlive()
+	e.untilRelease.Wait()
 	releaseCtx, cancel := context.WithTimeout(ctx, release)
 	defer cancel()
 	e.heldMu.Lock()

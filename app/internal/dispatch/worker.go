@@ -23,10 +23,11 @@ var (
 const lateAfter = time.Second
 
 // worker is one handler slot. It ends when the reader has ended and nothing is left to do.
-func (e *Engine) worker(slot int) {
+func (e *Engine) worker(slot *slot) {
 	var it *item
 	defer func() {
 		if it == nil {
+			slot.close()
 			e.workers.Done()
 			return
 		}
@@ -42,7 +43,7 @@ func (e *Engine) worker(slot int) {
 }
 
 // serve takes one delivery from the channel to its settlement.
-func (e *Engine) serve(slot int, it *item) {
+func (e *Engine) serve(slot *slot, it *item) {
 	if e.isStopping() {
 		e.release(it)
 		return
@@ -61,12 +62,22 @@ func (e *Engine) serve(slot int, it *item) {
 		e.skip(it, i, "handed out more often than the cap allows")
 		return
 	}
+	if it.counters.losses > 0 {
+		if !e.suspects.enter(e.rules.lastRun(it.counters), e.stopping) {
+			e.release(it)
+			return
+		}
+		it.suspect = true
+	}
 	e.describe(it)
-	e.current[slot].Store(it)
+	ctx := slot.begin(it, e.base)
 	call, end, err := e.prepare(it)
 	switch {
 	case err != nil:
-		e.current[slot].Store(nil)
+		if !slot.finish(it) {
+			return // The shutdown has handed it back.
+		}
+		e.calm(it)
 		e.skip(it, e.rules.malformed(d, it.counters, err), errorText(err))
 		return
 	case call == nil:
@@ -74,7 +85,7 @@ func (e *Engine) serve(slot int, it *item) {
 		return
 	}
 	it.call = call
-	e.finish(slot, it, e.run(it))
+	e.finish(slot, it, e.run(ctx, it))
 }
 
 // describe fills in what the handler can learn about its delivery.
@@ -122,8 +133,8 @@ func (e *Engine) prepare(it *item) (call Handler, end ending, err error) {
 }
 
 // run calls the handler and says how it ended.
-func (e *Engine) run(it *item) ending {
-	ctx := streamrt.WithMessage(e.base, &it.incoming.Message)
+func (e *Engine) run(ctx context.Context, it *item) ending {
+	ctx = streamrt.WithMessage(ctx, &it.incoming.Message)
 	timeout := e.config.Subscription.Spec().Timeout
 	if timeout > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, timeout, context.DeadlineExceeded)
@@ -181,8 +192,9 @@ func panicked(p any) ending {
 func panicText(p any) string { return fmt.Sprint(p) }
 
 // finish settles a delivery whose handler has returned.
-func (e *Engine) finish(slot int, it *item, end ending) {
-	if !e.current[slot].CompareAndSwap(it, nil) {
+func (e *Engine) finish(slot *slot, it *item, end ending) {
+	e.calm(it)
+	if !slot.finish(it) {
 		return // The shutdown gave the handler up and has handed the delivery back.
 	}
 	it.ran, it.label = true, end.label
@@ -241,6 +253,14 @@ func (e *Engine) settle(it *item) {
 	e.room.settling.Add(1)
 	e.room.left(&e.room.running)
 	e.settler.submit(it)
+}
+
+// calm notes that a delivery that outlived an owner has returned, which is not what killed it.
+func (e *Engine) calm(it *item) {
+	if it.suspect {
+		it.suspect = false
+		e.suspects.leave()
+	}
 }
 
 // release hands the delivery back unsettled.

@@ -1,0 +1,113 @@
+package dispatch
+
+import (
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+// Holdings knows everything that a mount has in hand, from the moment it was read until it is settled or handed back,
+// so that the transport can keep it from looking idle. It is the engine's [broker.Holder]. Safe for concurrent use.
+type Holdings struct {
+	mu sync.Mutex
+	// The list is in the order of at: what is handed out or refreshed goes to its end.
+	first, last *holding
+	n           int
+	// lost is told of ids that belong to others by now. It is set before the first read.
+	lost func(ids []string)
+}
+
+// holding is one entry in hand; it is part of what holds it, so that noting it costs no allocation.
+type holding struct {
+	id    string
+	count int64
+	at    time.Time
+
+	prev, next *holding
+	held       bool
+}
+
+// NewHoldings returns an empty list.
+func NewHoldings() *Holdings { return &Holdings{} }
+
+var _ broker.Holder = (*Holdings)(nil)
+
+func (h *Holdings) add(x *holding, id string, count int64, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x.id, x.count, x.at = id, count, at
+	h.append(x)
+}
+
+func (h *Holdings) append(x *holding) {
+	x.prev, x.next, x.held = h.last, nil, true
+	if h.last == nil {
+		h.first = x
+	} else {
+		h.last.next = x
+	}
+	h.last = x
+	h.n++
+}
+
+// remove may be called for what is not held (any more).
+func (h *Holdings) remove(x *holding) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unlink(x)
+}
+
+func (h *Holdings) unlink(x *holding) {
+	if !x.held {
+		return
+	}
+	if x.prev == nil {
+		h.first = x.next
+	} else {
+		x.prev.next = x.next
+	}
+	if x.next == nil {
+		h.last = x.prev
+	} else {
+		x.next.prev = x.prev
+	}
+	x.prev, x.next, x.held = nil, nil, false
+	h.n--
+}
+
+// recount notes the delivery count that the server gave the entry while it was in hand.
+func (h *Holdings) recount(x *holding, count int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x.count = count
+}
+
+// Held returns what has been in hand for so long without being returned by Held, and everything for 0.
+func (h *Holdings) Held(since time.Duration) []broker.Held {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since == 0 {
+		all := make([]broker.Held, 0, h.n)
+		for x := h.first; x != nil; x = x.next {
+			all = append(all, broker.Held{ID: x.id, Count: x.count})
+		}
+		return all
+	}
+	var late []broker.Held
+	for range h.n {
+		x := h.first
+		if now.Sub(x.at) < since {
+			break
+		}
+		late = append(late, broker.Held{ID: x.id, Count: x.count})
+		h.unlink(x)
+		x.at = now
+		h.append(x)
+	}
+	return late
+}
+
+// Lost ends the contexts of handlers that run with entries of others.
+func (h *Holdings) Lost(ids []string) { h.lost(ids) }

@@ -1,0 +1,66 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+)
+
+// slot is one handler slot. Its deliveries run one after the other under one context, which is replaced when it has
+// ended for the loss of a delivery: a context for each would cost several allocations a message.
+type slot struct {
+	mu      sync.Mutex // guards what follows; not held while a handler runs
+	current *item
+	ctx     context.Context
+	end     context.CancelCauseFunc
+}
+
+// begin puts the delivery into the slot and returns the context that it runs under.
+func (s *slot) begin(it *item, base context.Context) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = it
+	if s.ctx == nil || s.ctx.Err() != nil {
+		s.ctx, s.end = context.WithCancelCause(base)
+	}
+	return s.ctx
+}
+
+// finish takes the delivery out and reports whether it was still there: a shutdown may have given it up.
+func (s *slot) finish(it *item) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != it {
+		return false
+	}
+	s.current = nil
+	return true
+}
+
+// abandon takes out whatever runs, nil for nothing.
+func (s *slot) abandon() *item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it := s.current
+	s.current = nil
+	return it
+}
+
+// lose ends the context of the delivery if its entry is among the ids.
+func (s *slot) lose(ids map[string]bool, cause error) *item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil || !ids[s.current.delivery.ID] {
+		return nil
+	}
+	s.end(cause)
+	return s.current
+}
+
+// close lets go of the context.
+func (s *slot) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		s.end(context.Canceled)
+	}
+}
