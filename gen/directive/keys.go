@@ -30,7 +30,7 @@ var keys = []key{
 	{name: "pattern", usage: "pattern=GLOB", structure: true},
 	text("group", "group=NAME", false, func(s *Subscriber) *string { return &s.Group }, validKey),
 	duration("claim", func(s *Subscriber) *time.Duration { return &s.Claim }, time.Second),
-	{name: "reclaim", usage: "reclaim=DUR"},
+	duration("reclaim", func(s *Subscriber) *time.Duration { return &s.Reclaim }, time.Second),
 	text("start", "start=ID", false, func(s *Subscriber) *string { return &s.Start }, validStart),
 	text("delay-set", "delay-set=KEY", false, func(s *Subscriber) *string { return &s.DelaySet }, validKey),
 	duration("delay-ttl", func(s *Subscriber) *time.Duration { return &s.DelayTTL }, time.Millisecond),

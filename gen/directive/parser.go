@@ -78,6 +78,11 @@ func (p *parser) parse(line *ast.Directive) {
 			p.errorf(ttl, "delay-ttl is the expiry of a delay set: add delay-set=KEY, or leave it out")
 		}
 	}
+	if reclaim, ok := p.d.at["reclaim"]; ok && complete {
+		if _, ok := p.d.at["claim"]; ok {
+			p.errorf(reclaim, "reclaim beside claim: a claiming subscription takes back what is idle by itself; leave one out")
+		}
+	}
 }
 
 // token takes one token, and reports whether nothing about it is wrong.

@@ -12,6 +12,7 @@ type Subscriber struct {
 	Stream   string
 	Group    string
 	Claim    time.Duration
+	Reclaim  time.Duration
 	Start    string
 	DelaySet string
 	DelayTTL time.Duration

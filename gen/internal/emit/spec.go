@@ -25,6 +25,7 @@ func fields(s resolve.Subscription) []jen.Code {
 	text("Stream", s.Spec.Stream)
 	text("Group", s.Spec.Group)
 	span("Claim", s.Spec.Claim)
+	span("Reclaim", s.Spec.Reclaim)
 	text("Start", s.Spec.Start)
 	text("DelaySet", s.Spec.DelaySet)
 	span("DelayTTL", s.Spec.DelayTTL)
