@@ -101,7 +101,7 @@ func (o HandlerOutcome) Delay() time.Duration { return o.delay }
 
 // Err returns the cause, or nil.
 func (o HandlerOutcome) Err() error {
-	if w, ok := o.err.(*incomparable); ok {
+	if w, ok := o.err.(*incomparable); ok { //nolint:errorlint // ours is outermost; what it wraps is the caller's
 		return w.error
 	}
 	return o.err

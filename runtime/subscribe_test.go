@@ -22,6 +22,7 @@ func state(_ context.Context, s streamrt.State[*service], r refund) error {
 	s.Value.seen = append(s.Value.seen, r)
 	return nil
 }
+
 func (s *service) method(_ context.Context, r refund) outcome.HandlerOutcome {
 	s.seen = append(s.seen, r)
 	return outcome.Drop()

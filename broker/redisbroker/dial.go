@@ -22,7 +22,7 @@ func dialer(options *redis.Options) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
-			return &unreachable{err}, nil
+			return &unreachable{err}, nil //nolint:nilerr // the connection's first use returns it
 		}
 		return conn, nil
 	}

@@ -44,7 +44,8 @@ var keys = []key{
 }
 
 func text(name, usage string, structure bool, field func(*Subscriber) *string, valid func(string) error) key {
-	return key{name: name, usage: usage, structure: structure,
+	return key{
+		name: name, usage: usage, structure: structure,
 		set: func(s *Subscriber, value string) error {
 			*field(s) = value
 			return valid(value)
@@ -54,7 +55,8 @@ func text(name, usage string, structure bool, field func(*Subscriber) *string, v
 }
 
 func duration(name string, field func(*Subscriber) *time.Duration, least time.Duration) key {
-	return key{name: name, usage: name + "=DUR",
+	return key{
+		name: name, usage: name + "=DUR",
 		set: func(s *Subscriber, value string) (err error) {
 			*field(s), err = parseDuration(value, least)
 			return err

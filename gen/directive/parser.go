@@ -173,8 +173,7 @@ func (p *parser) brokenQuote(line *ast.Directive) {
 			if i < 0 {
 				i = len(rest)
 			}
-			if end, stray := p.strayQuote(ast.DirectiveArg{Arg: rest[:i], Pos: pos}); stray {
-				rest = p.raw(min(end, p.base+token.Pos(len(p.text))))
+			if _, stray := p.strayQuote(ast.DirectiveArg{Arg: rest[:i], Pos: pos}); stray {
 				return
 			}
 			rest = rest[i:]

@@ -15,7 +15,7 @@ type slot struct {
 }
 
 // begin puts the delivery into the slot and returns the context that it runs under.
-func (s *slot) begin(it *item, base context.Context) context.Context {
+func (s *slot) begin(base context.Context, it *item) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = it

@@ -70,7 +70,7 @@ func (e *Engine) serve(slot *slot, it *item) {
 		it.suspect = true
 	}
 	e.describe(it)
-	ctx := slot.begin(it, e.base)
+	ctx := slot.begin(e.base, it)
 	call, end, err := e.prepare(it)
 	switch {
 	case err != nil:

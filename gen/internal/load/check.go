@@ -71,7 +71,7 @@ func parse(fset *token.FileSet, path string, src []byte, comments bool) (*ast.Fi
 	if isGenerated(path, src) {
 		clause, err := parser.ParseFile(fset, path, src, parser.PackageClauseOnly)
 		if err != nil {
-			return nil, nil // a dependency's, cut off before its package clause
+			return nil, nil //nolint:nilerr // a dependency's, cut off before its package clause
 		}
 		return clause, nil
 	}
