@@ -86,6 +86,8 @@ type Engine struct {
 	readDone chan struct{}
 	// stopping is closed when the shutdown begins: what has not started by then is handed back.
 	stopping chan struct{}
+	// stopped is closed when the subscription has been told and its read has ended.
+	stopped chan struct{}
 
 	background sync.WaitGroup
 	// untilRelease are the tasks that go on while the last handlers run.
@@ -118,6 +120,7 @@ func New(config Config, sub broker.Subscription) *Engine {
 		parking:  newParking(),
 		readDone: make(chan struct{}),
 		stopping: make(chan struct{}),
+		stopped:  make(chan struct{}),
 	}
 	e.rules = rules{
 		name: config.Name, source: config.Source.Key, group: config.Source.Group,

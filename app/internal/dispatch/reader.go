@@ -35,8 +35,13 @@ func (e *Engine) read(ctx context.Context) {
 	errs := errorState{log: e.log, doing: "read"}
 	full := false
 	for {
+		stopping := e.isStopping()
+		if stopping {
+			// No new read begins before the subscription knows; then a read only returns what is left over.
+			<-e.stopped
+		}
 		want := e.room.free()
-		if want.New == 0 && !e.isStopping() {
+		if want.New == 0 && !stopping {
 			if parked := e.room.full(); parked && !full {
 				e.log.Warn("as many messages wait for their delay as MaxParked allows: reading pauses",
 					"parked", e.room.maxParked)
@@ -49,7 +54,7 @@ func (e *Engine) read(ctx context.Context) {
 			continue
 		}
 		full = full && e.room.full()
-		// Once stopping, the reads only return what is left over, which is handed back; they need no room.
+		// What is left over when stopping is handed back and needs no room.
 		want.New = max(want.New, 1)
 		deliveries, err := e.sub.Read(ctx, want)
 		for _, d := range deliveries {

@@ -31,9 +31,8 @@ func (e *Engine) Shutdown(ctx context.Context, grace time.Duration, now <-chan s
 	close(e.stopping)
 	stopCtx, endStop := context.WithCancel(ctx)
 	defer endStop()
-	stopped := make(chan struct{})
 	go func() {
-		defer close(stopped)
+		defer close(e.stopped)
 		e.sub.Stop(stopCtx)
 		e.endTasks()
 	}()
@@ -60,7 +59,7 @@ func (e *Engine) Shutdown(ctx context.Context, grace time.Duration, now <-chan s
 	}
 	endStop()
 	e.endReads()
-	<-stopped
+	<-e.stopped
 	<-e.readDone
 
 	problems = append(problems, e.flush(ctx, write, release, now)...)
