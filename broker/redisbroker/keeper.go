@@ -40,6 +40,9 @@ type abandoned struct {
 	held  broker.Held
 }
 
+// judgeKey keeps the processes of a group from judging it all at once.
+func judgeKey(source broker.Source) string { return base(source.Key) + ":judge:" + source.Group }
+
 func newKeeper(s *subscription) *keeper { return &keeper{s: s} }
 
 // run looks once a second until ctx ends.
@@ -94,7 +97,7 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 	if len(names) == 0 {
 		return nil
 	}
-	args := append(judgeScript.args(7+len(names), s.source.Key, s.alive.key, base(s.source.Key)+":judge:"+s.source.Group),
+	args := append(judgeScript.args(7+len(names), s.source.Key, s.alive.key, judgeKey(s.source)),
 		s.source.Group, s.consumer, s.alive.token, alivePrefix(s.source), milliseconds(s.idleOfDead()), freeConsumer, milliseconds(lookAlone))
 	reply, err := run(ctx, s.client, append(args, names...))
 	if err != nil {

@@ -59,6 +59,9 @@ func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Su
 	}
 	err = s.createGroup(ctx, s.source.Start)
 	if err == nil {
+		err = s.checkPermissions(ctx)
+	}
+	if err == nil {
 		err = s.alive.open(ctx)
 	}
 	if err == nil && s.source.Claim > 0 {

@@ -1,0 +1,71 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// checkPermissions tries every command that the subscription will need, each in a form that changes nothing, and
+// returns one error that names all that the server's access control refuses. Without it a restricted user would start
+// well and fail at the first message that needs the command.
+func (s *subscription) checkPermissions(ctx context.Context) error {
+	stream, group := s.source.Key, s.source.Group
+	tries := [][]any{
+		{"XREADGROUP", "GROUP", group, s.consumer, "COUNT", 1, "STREAMS", stream, "0"},
+		{"XACK", stream, group, "0-0"},
+		{"XPENDING", stream, group, "-", "+", 1},
+		{"XCLAIM", stream, group, s.consumer, 0, "0-0", "JUSTID"},
+		{"XRANGE", stream, "-", "-", "COUNT", 1},
+		{"XINFO", "CONSUMERS", stream, group},
+		{"XINFO", "GROUPS", stream},
+		{"XINFO", "STREAM", stream},
+		// No entry can have this id, so that nothing is added.
+		{"XADD", stream, "NOMKSTREAM", "0-0", "f", "v"},
+		{"XGROUP", "DELCONSUMER", stream, group, s.consumer + "~nobody"},
+		{"GET", s.alive.key},
+		{"EXISTS", s.alive.key},
+		{"PEXPIRE", s.alive.key, milliseconds(s.alive.ttl)},
+		{"SET", judgeKey(s.source), "", "XX", "PX", 1},
+		{"DEL", base(stream) + ":probe"},
+		{"TIME"},
+	}
+	if set := s.source.DelaySet; set != "" {
+		tries = append(tries,
+			[]any{"ZADD", set, "XX", 0, ""},
+			[]any{"ZRANGE", set, 0, 0},
+			[]any{"ZRANGEBYSCORE", set, "-inf", "-inf"},
+			[]any{"ZSCORE", set, ""},
+			[]any{"ZREM", set, ""},
+			[]any{"PTTL", set},
+			[]any{"PEXPIREAT", base(stream) + ":probe", 1},
+			[]any{"PERSIST", base(stream) + ":probe"},
+		)
+	}
+	if s.config.DeadLetter != "" {
+		tries = append(tries, []any{"XADD", s.config.DeadLetter, "NOMKSTREAM", "0-0", "f", "v"})
+	}
+	commands := make([]*redis.Cmd, len(tries))
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, try := range tries {
+			commands[i] = p.Do(ctx, try...)
+		}
+		return nil
+	})
+	if err != nil && !isRefused(err) && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	var refused []string
+	for _, c := range commands {
+		if err := c.Err(); err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
+			refused = append(refused, fmt.Sprintf("%s %v: %v", c.Args()[0], c.Args()[min(1, len(c.Args())-1)], err))
+		}
+	}
+	if len(refused) > 0 {
+		return fmt.Errorf("the user lacks permissions that the subscription needs (docs/reliability.md lists all): %s", strings.Join(refused, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package redisbroker_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/broker/redistest"
+)
+
+// documented are the commands and key patterns that docs/reliability.md says a subscription needs.
+var documented = []string{
+	"+ping", "+hello", "+select", "+client|id", "+client|unblock", "+type", "+time",
+	"+evalsha", "+script|load",
+	"+xreadgroup", "+xack", "+xpending", "+xclaim", "+xrange", "+xinfo", "+xadd", "+xgroup",
+	"+get", "+set", "+del", "+exists", "+pexpire",
+	"+zadd", "+zrange", "+zrangebyscore", "+zscore", "+zrem", "+pttl", "+pexpireat", "+persist",
+	"~s", "~{s}:*", "~z", "~dlq",
+}
+
+// restricted returns a broker whose user has these rules, less those that are left out.
+func restricted(t *testing.T, server *redistest.Server, without ...string) *redisbroker.Broker {
+	t.Helper()
+	rules := []any{"ACL", "SETUSER", "worker", "reset", "on", ">secret"}
+	for _, rule := range documented {
+		left := false
+		for _, w := range without {
+			left = left || rule == w
+		}
+		if !left {
+			rules = append(rules, rule)
+		}
+	}
+	if err := server.Client().Do(t.Context(), rules...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	options, err := redis.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Username, options.Password = "worker", "secret"
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	b := redisbroker.FromClient(client)
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	return b
+}
+
+func subscribe(t *testing.T, b *redisbroker.Broker, holder broker.Holder) (broker.Subscription, error) {
+	if err := b.Connect(t.Context()); err != nil {
+		return nil, err
+	}
+	return b.Subscribe(t.Context(), broker.Config{
+		Name:       "t.h",
+		Source:     b.Resolve(broker.Source{Structure: broker.StructureStream, Key: "s", Group: "g", DelaySet: "z", Block: time.Second}),
+		DeadLetter: "dlq", Logger: slog.New(slog.DiscardHandler), Holder: holder,
+		Discarded: func(string) {}, Buried: func(string) {},
+	})
+}
+
+func TestAMissingPermissionIsNamedAtTheStart(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		t.Parallel()
+		server = server.Own(t)
+		f := &fixture{t: t, client: server.Client(), hand: map[string]int64{}}
+		for _, rule := range documented {
+			want := strings.TrimRight(strings.TrimLeft(rule, "+~"), "*")
+			switch rule {
+			case "+ping", "+hello", "+select", "+client|id", "+client|unblock":
+				continue // go-redis or the reader does without
+			case "+type":
+				continue // Inspect reports it
+			case "+script|load":
+				want = "SCRIPT LOAD"
+			}
+			_, err := subscribe(t, restricted(t, server, rule), f)
+			if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
+				t.Errorf("without %s: %v", rule, err)
+			}
+		}
+		// With everything that is documented it works: read, delay, copy, bury, acknowledge, hand back.
+		b := restricted(t, server)
+		sub, err := subscribe(t, b, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.sub = sub
+		stop := f.start()
+		for range 4 {
+			f.add("_payload", "b")
+		}
+		ds := f.read(4)
+		for i, st := range []broker.Settlement{
+			{Action: broker.Delay, Delay: 50 * time.Millisecond},
+			{Action: broker.Copy},
+			{Action: broker.Bury, Target: "dlq", Burial: &broker.Burial{Reason: "rejected"}},
+			{Action: broker.Ack},
+		} {
+			st.Delivery = ds[i]
+			if got := f.settle(st); got != broker.Done {
+				t.Errorf("%s: %v", st.Action, got)
+			}
+		}
+		f.collect(2)
+		stop()
+		sub.Stop(t.Context())
+		if err := sub.Release(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
