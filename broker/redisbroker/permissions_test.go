@@ -3,6 +3,8 @@ package redisbroker_test
 import (
 	"context"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,21 @@ func subscribe(t *testing.T, b *redisbroker.Broker, holder broker.Holder) (broke
 		DeadLetter: "dlq", Logger: slog.New(slog.DiscardHandler), Holder: holder,
 		Discarded: func(string) {}, Buried: func(string) {},
 	})
+}
+
+func TestTheGuideListsTheSamePermissions(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(guide), "```text\n")
+	block, _, _ = strings.Cut(block, "```")
+	listed := strings.Fields(block)
+	slices.Sort(listed)
+	want := slices.Sorted(slices.Values(documented))
+	if !slices.Equal(listed, want) {
+		t.Errorf("docs/reliability.md lists\n%v, the tests run with\n%v", listed, want)
+	}
 }
 
 func TestAMissingPermissionIsNamedAtTheStart(t *testing.T) {
