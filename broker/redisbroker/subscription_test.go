@@ -225,6 +225,33 @@ func TestAStaleOwnerSettlesNothing(t *testing.T) {
 	})
 }
 
+// Each half of the fence alone: another owner with the same count, and the same owner with another count.
+func TestTheFenceLooksAtOwnerAndCount(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z"})
+		f.add("_payload", "other owner")
+		f.add("_payload", "other count")
+		ds := f.read(2)
+		client.Do(t.Context(), "XCLAIM", "s", "g", "other", 0, ds[0].ID, "RETRYCOUNT", 1, "JUSTID")
+		client.Do(t.Context(), "XCLAIM", "s", "g", f.consumer(), 0, ds[1].ID, "RETRYCOUNT", 2, "JUSTID")
+		for _, d := range ds {
+			for _, st := range []broker.Settlement{
+				{Delivery: d, Action: broker.Copy},
+				{Delivery: d, Action: broker.Delay, Delay: time.Second},
+				{Delivery: d, Action: broker.Bury, Target: "dlq", Burial: &broker.Burial{}},
+				{Delivery: d, Action: broker.Keep, Count: 1000},
+			} {
+				if got := f.settle(st); got != broker.Lost {
+					t.Errorf("%s of %s: %v", st.Action, d.Body, got)
+				}
+			}
+		}
+		if n := client.Exists(t.Context(), "z", "dlq").Val(); n != 0 || len(f.entries("s")) != 2 || len(f.pending()) != 2 {
+			t.Errorf("%d keys were written, stream %v, pending %v", n, f.entries("s"), f.pending())
+		}
+	})
+}
+
 func TestBuryAppendsWhatHappenedAndTheServersTime(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
 		f := open(t, client, b, broker.Source{Block: time.Second})
@@ -283,6 +310,29 @@ func TestADelayIsKeptByTheServersClockAndMovedOnce(t *testing.T) {
 		<-done
 		if v, _ := d.Header("retry-count"); v != "1" || len(d.Fields) != 5 || string(d.Fields[2].Value) != "2" {
 			t.Errorf("moved %+v", d)
+		}
+	})
+}
+
+func TestAMoveThatFailsLeavesTheMember(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z"})
+		f.add("_payload", "b")
+		f.settle(broker.Settlement{Delivery: f.one(), Action: broker.Delay})
+		client.Rename(t.Context(), "s", "aside")
+		client.Set(t.Context(), "s", "no stream", 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		f.task("mover")(ctx)
+		if n := client.ZCard(t.Context(), "z").Val(); n != 1 {
+			t.Fatalf("ZCARD %d: the message is gone", n)
+		}
+		client.Rename(t.Context(), "aside", "s")
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		go f.task("mover")(ctx)
+		if d := f.wait(); string(d.Body) != "b" {
+			t.Errorf("moved %s", d.Body)
 		}
 	})
 }

@@ -24,7 +24,7 @@ while i <= #ARGV do
       local named = false
       for k = 1, #entry[1][2], 2 do
         local name = entry[1][2][k]
-        if name == ARGV[3] then named = true end
+        if name == ARGV[3] and entry[1][2][k + 1] ~= '' then named = true end
         if not replaced[name] then
           fields[#fields + 1], fields[#fields + 2] = name, entry[1][2][k + 1]
         end
