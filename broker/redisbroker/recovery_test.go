@@ -176,6 +176,20 @@ func TestDeadConsumersThatHoldNothingAreRemoved(t *testing.T) {
 	})
 }
 
+func TestAConsumerThatHoldsSomethingIsNotRemoved(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond})
+		id := f.add("_payload", "b")
+		client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "g", Consumer: "dead", Streams: []string{"s", ">"}, Count: 1})
+		f.start()
+		// Nobody reads here, so that nothing is taken from it.
+		time.Sleep(2*ttl + ttl/2)
+		if p := f.pending(); len(p) != 1 || p[0].ID != id || p[0].Consumer != "dead" {
+			t.Errorf("pending %v", p)
+		}
+	})
+}
+
 func TestWhatIsHeldNeverLooksIdleAndKeepsItsCount(t *testing.T) {
 	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
 		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond})

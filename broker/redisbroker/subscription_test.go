@@ -314,6 +314,32 @@ func TestADelayIsKeptByTheServersClockAndMovedOnce(t *testing.T) {
 	})
 }
 
+func TestTwoMoversMoveAMemberOnce(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z"})
+		const n = 300
+		for range n {
+			f.add("_payload", "b")
+		}
+		for range n {
+			f.settle(broker.Settlement{Delivery: f.one(), Action: broker.Delay})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var movers sync.WaitGroup
+		for range 6 {
+			movers.Go(func() { f.task("mover")(ctx) })
+		}
+		for client.ZCard(t.Context(), "z").Val() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		movers.Wait()
+		if got := client.XLen(t.Context(), "s").Val(); got != 2*n {
+			t.Errorf("%d entries were appended for %d delayed messages", got-n, n)
+		}
+	})
+}
+
 func TestAMoveThatFailsLeavesTheMember(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
 		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z"})
