@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "rewrite the Go blocks of the guides fro
 //
 //	<!-- cut: path/to/file.go#marker -->
 //
-// stands right before the block; in the file "// cut:marker" and "// cut:end" stand around the code. Run
+// stands right before the block; in the file "// cut:marker" and "// cut:end" stand around the code. Generated files hold
+// no markers: there the marker var:Name cuts one variable with its comment. Run
 //
 //	go test ./docs -run TestBlocks -update
 //
@@ -116,6 +117,9 @@ func fenceOf(line string) (fence, info string) {
 func cut(source, marker string) (string, error) {
 	var found [][]string
 	lines := strings.Split(source, "\n")
+	if name, ok := strings.CutPrefix(marker, "var:"); ok {
+		return cutVar(lines, name)
+	}
 	for i, line := range lines {
 		if strings.TrimSpace(line) != "// cut:"+marker {
 			continue
@@ -139,6 +143,25 @@ func cut(source, marker string) (string, error) {
 		return "", fmt.Errorf("the cut %q stands %d times in the file, want once", marker, len(found))
 	}
 	return dedent(found[0]), nil
+}
+
+// cutVar returns the declaration of a variable of a formatted file, which ends with the next line that is not indented,
+// and the comment above it.
+func cutVar(lines []string, name string) (string, error) {
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "var "+name+" = ") {
+			continue
+		}
+		first, last := i, i+1
+		for first > 0 && strings.HasPrefix(lines[first-1], "//") {
+			first--
+		}
+		for last < len(lines) && strings.HasPrefix(lines[last], "\t") {
+			last++
+		}
+		return strings.Join(lines[first:min(last+1, len(lines))], "\n"), nil
+	}
+	return "", fmt.Errorf("the file has no variable %s", name)
 }
 
 func dedent(lines []string) string {
@@ -178,6 +201,7 @@ func firstDifference(have, want string) string {
 
 func TestCut(t *testing.T) {
 	const source = "package p\n\n// cut:outer\n\nfunc f() {\n\t// cut:inner\n\tif true {\n\n\t\tg()\n\t}\n\t// cut:end\n}\n" +
+		"\n// v is new.\nvar v = n(\n\t1,\n)\n" +
 		"\n// cut:open\n\n// cut:twice\nx\n// cut:end\n// cut:twice\ny\n// cut:end\n// cut:top\n\n//stream:subscriber a=b\nfunc h() {}\n\n// cut:end\n"
 	for _, tt := range []struct{ marker, want, err string }{
 		{"inner", "if true {\n\n\tg()\n}", ""},
@@ -186,6 +210,8 @@ func TestCut(t *testing.T) {
 		{"open", "", "no // cut:end"},
 		{"twice", "", "stands 2 times"},
 		{"absent", "", "stands 0 times"},
+		{"var:v", "// v is new.\nvar v = n(\n\t1,\n)", ""},
+		{"var:w", "", "no variable w"},
 	} {
 		got, err := cut(source, tt.marker)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {

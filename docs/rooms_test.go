@@ -147,6 +147,15 @@ var rooms = []room{
 		path: "docs", tests: live,
 		why: "the guides and the tests that hold them and this table",
 	},
+	{
+		path: "docs/snippets", imports: []string{"app", "broker", "outcome", "runtime"}, tests: live,
+		why: "what the guides show and the examples do not have: handlers as users write them, so public packages only",
+	},
+	{
+		path: "docs/snippets/...", imports: []string{"app", "broker", "broker/embedded", "broker/redisbroker", "outcome", "runtime"},
+		tests: live,
+		why:   "programs that a guide shows whole",
+	},
 }
 
 // fence says who may reach a module outside this one.
@@ -177,7 +186,7 @@ var fences = []fence{
 	},
 	{
 		module: "github.com/alicebob/miniredis", importers: []string{"broker/embedded"},
-		linkers: []string{"broker/embedded", "app/apptest", "examples/..."},
+		linkers: []string{"broker/embedded", "app/apptest", "docs/snippets/...", "examples/..."},
 		why:     "a service links the in-process server only by importing broker/embedded itself",
 	},
 	{
@@ -199,7 +208,8 @@ var fences = []fence{
 		testsToo: true, // a live test looks at the server itself
 		linkers: []string{
 			"broker/redisbroker", "broker/redisbroker/internal/...", "broker/embedded", "broker/redistest",
-			"broker/brokertest", "broker/brokertest/chaos", "broker/deadletter", "app/apptest", "cmd/streamctl", "examples/...",
+			"broker/brokertest", "broker/brokertest/chaos", "broker/deadletter", "app/apptest", "cmd/streamctl", "docs/snippets/...",
+			"examples/...",
 		},
 		why: "app, runtime, outcome, the transport contract and so handler packages know no client",
 	},
