@@ -25,6 +25,10 @@ generate:
 bench:
   go test -run '^$' -bench . ./app/...
 
+# break each promise in a copy of the tree, and see that a test notices
+mutants:
+  go run ./.ci/mutants
+
 # everything that continuous integration runs, in its order
 ci:
   .ci/run
