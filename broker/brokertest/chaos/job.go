@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/millrace-go/millrace/outcome"
@@ -119,4 +120,13 @@ func (j job) course(maxAttempts int) (attempts int, buried bool) {
 			return attempts, true
 		}
 	}
+}
+
+// ordinary are n messages that are acknowledged at once.
+func ordinary(n int, work time.Duration) []job {
+	jobs := make([]job, n)
+	for i := range jobs {
+		jobs[i] = job{Key: "m" + strconv.Itoa(i), Steps: []step{{Do: endAck, Work: work}}}
+	}
+	return jobs
 }

@@ -68,8 +68,10 @@ func (p *pen) ready() error {
 func (p *pen) begin(key string, m app.Message) (*call, error) {
 	p.mu.Lock()
 	p.n++
-	c := &call{worker: p.worker, n: p.n, pid: os.Getpid(), mount: m.Source, key: key, entry: m.EntryID,
-		attempt: m.Attempt, losses: m.Losses, began: time.Now()}
+	c := &call{
+		worker: p.worker, n: p.n, pid: os.Getpid(), mount: m.Source, key: key, entry: m.EntryID,
+		attempt: m.Attempt, losses: m.Losses, began: time.Now(),
+	}
 	p.mu.Unlock()
 	_, err := fmt.Fprintf(p.file, "b %d %d %s %s %s %d %d %d\n",
 		c.n, c.pid, c.mount, c.key, c.entry, c.attempt, c.losses, c.began.UnixNano())

@@ -83,6 +83,11 @@ func pending(ctx context.Context, client redis.UniversalClient, m mount) (int64,
 	return p.Count, nil
 }
 
+// pendingEntries lists what is pending, a thousand entries at most.
+func pendingEntries(ctx context.Context, client redis.UniversalClient, m mount) ([]redis.XPendingExt, error) {
+	return client.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: m.Stream, Group: m.Group, Start: "-", End: "+", Count: page}).Result()
+}
+
 // eachEntry reads a stream from its beginning, in pages.
 func eachEntry(ctx context.Context, client redis.UniversalClient, stream string, f func(key string, values map[string]any) error) error {
 	for from := "-"; ; {

@@ -173,6 +173,9 @@ func (s *scene) judge(m mount, jobs []job) {
 // inHand tells whether the delivery of a call was in hand when its process was killed or frozen, or ended by itself.
 func (s *scene) inHand(c *call) bool {
 	p := s.byNumber(c.worker)
+	if p == nil {
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	until := c.ended.Add(settleTime)

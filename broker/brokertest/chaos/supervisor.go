@@ -159,8 +159,13 @@ func (s *supervisor) any() *process {
 	return alive[rand.IntN(len(alive))]
 }
 
-// byNumber returns the process of a call.
-func (s *supervisor) byNumber(n int) *process { return s.all()[n-1] }
+// byNumber returns the process of a call, nil where it was none of ours.
+func (s *supervisor) byNumber(n int) *process {
+	if all := s.all(); n <= len(all) {
+		return all[n-1]
+	}
+	return nil
+}
 
 // crashes counts the processes that ended by themselves because a job told them to.
 func (s *supervisor) crashes() int {
