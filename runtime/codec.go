@@ -47,8 +47,7 @@ func JSON[T any]() Codec[T] {
 	}}
 }
 
-// Raw hands the body over as it is. The handler owns the bytes. An entry without a body gives an empty one; its fields
-// are in the message.
+// Raw hands the body over as it is. The handler owns the bytes. An entry without a body gives an empty one.
 func Raw[T ~[]byte]() Codec[T] {
 	return Codec[T]{name: "raw", decode: func(in *Incoming, _ PayloadCodec) (T, error) { return T(in.Body), nil }}
 }
