@@ -57,10 +57,10 @@ func (c *claims) probe(ctx context.Context) error {
 	return nil
 }
 
-func (c *claims) read(ctx context.Context, want broker.Want) ([]*broker.Delivery, error) {
+func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration, enough func() bool) ([]*broker.Delivery, error) {
 	if c.filled {
 		c.filled = false
-		deliveries, _, err := c.s.readNew(ctx, want.New, 0, 0)
+		deliveries, _, err := c.s.readNew(ctx, want.New, 0, 0, c.s.stopped.Load)
 		if err != nil || len(deliveries) > 0 {
 			return deliveries, err
 		}
@@ -76,10 +76,10 @@ func (c *claims) read(ctx context.Context, want broker.Want) ([]*broker.Delivery
 		}
 	}
 	if !c.native || want.Back == 0 {
-		deliveries, _, err := c.s.readNew(ctx, want.New, min(c.s.source.Block, wait), 0)
+		deliveries, _, err := c.s.readNew(ctx, want.New, min(block, wait), 0, enough)
 		return deliveries, err
 	}
-	deliveries, pending, err := c.s.readNew(ctx, want.Back, c.s.source.Block, c.s.source.Claim)
+	deliveries, pending, err := c.s.readNew(ctx, want.Back, block, c.s.source.Claim, enough)
 	if err != nil && strings.Contains(err.Error(), "syntax error") {
 		// The server was replaced by an older one.
 		return nil, c.probe(ctx)

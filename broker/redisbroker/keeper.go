@@ -2,7 +2,9 @@ package redisbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,9 @@ const (
 	lookAlone = 900 * time.Millisecond
 	// positionEvery is how many looks pass between two at the group's position.
 	positionEvery = 5
+	// rememberLooks is how many looks what was seen under dead owners is worth remembering where other processes judge:
+	// they may have taken and settled it.
+	rememberLooks = 2
 )
 
 // keeper looks after the group: it finds what dead and stopped peers left, removes dead consumers that hold nothing,
@@ -30,8 +35,9 @@ type keeper struct {
 	mu sync.Mutex // guards what follows; not held over I/O
 	// owners are those that something can be taken from, the free one first.
 	owners []string
-	// abandoned is what the last look saw pending under dead owners.
+	// abandoned is what the last judgement saw pending under dead owners, and looks how many looks have passed since.
 	abandoned []abandoned
+	looks     int
 }
 
 // abandoned is an entry of a dead owner.
@@ -95,11 +101,16 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 		return nil
 	}
 	if len(names) == 0 {
+		k.remember(nil, nil)
 		return nil
 	}
 	args := append(judgeScript.args(7+len(names), s.source.Key, s.alive.key, judgeKey(s.source)),
 		s.source.Group, s.consumer, s.alive.token, alivePrefix(s.source), milliseconds(s.idleOfDead()), freeConsumer, milliseconds(lookAlone))
 	reply, err := run(ctx, s.client, append(args, names...))
+	if errors.Is(err, redis.Nil) {
+		k.forget()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -122,16 +133,31 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 			seen = append(seen, abandoned{owner, broker.Held{ID: id, Count: count}})
 		}
 	}
-	k.mu.Lock()
-	k.owners = owners
-	if len(dead) > 0 {
-		k.abandoned = seen
-	}
-	k.mu.Unlock()
+	k.remember(owners, seen)
 	if len(owners) > 0 && !s.stopped.Load() {
 		s.reader.interrupt(ctx)
 	}
 	return nil
+}
+
+// remember notes what a judgement found.
+func (k *keeper) remember(owners []string, seen []abandoned) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// The own name stays until nothing of the predecessor is left.
+	if slices.Contains(k.owners, k.s.consumer) {
+		owners = append(owners, k.s.consumer)
+	}
+	k.owners, k.abandoned, k.looks = owners, seen, 0
+}
+
+// forget notes that another process judged, and drops what it may have changed.
+func (k *keeper) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.looks++; k.looks >= rememberLooks {
+		k.abandoned = nil
+	}
 }
 
 // position remembers how far the group has come, for when it has to be made again.

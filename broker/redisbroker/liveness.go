@@ -22,6 +22,8 @@ type liveness struct {
 	since time.Time
 	// until is when the key ends as far as this process knows.
 	until time.Time
+	// refreshed is when what is held was last kept from looking idle, and steady since when that was never late.
+	refreshed, steady time.Time
 }
 
 // errConsumerTaken is what reads fail with when another process holds this consumer's name.
@@ -98,12 +100,30 @@ func (l *liveness) mayJudge() bool {
 	return !l.since.IsZero() && now.Sub(l.since) >= l.ttl && now.Before(l.until)
 }
 
-// stoodSince tells whether the key has stood without a gap since then, so that nobody can have taken anything.
+// stoodSince tells whether the key has stood without a gap since then, so that nobody can have taken anything. Who claims
+// asks for no key, but takes nothing that was refreshed in time.
 func (l *liveness) stoodSince(then time.Time) bool {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.s.source.Claim > 0 && (l.late(now) || l.steady.After(then)) {
+		return false
+	}
 	return !l.since.IsZero() && !l.since.After(then) && now.Before(l.until)
+}
+
+// late tells whether an entry in hand may have been idle for the claim time by now: it is refreshed within a third of it
+// after the round that came too early for it.
+func (l *liveness) late(now time.Time) bool { return now.Sub(l.refreshed) > l.s.source.Claim*2/3 }
+
+// roundEnded notes that everything that is held was refreshed by a round that began then.
+func (l *liveness) roundEnded(began time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late(time.Now()) {
+		l.steady = time.Now()
+	}
+	l.refreshed = began
 }
 
 // run beats every third of the TTL, and keeps what is held from looking idle, until ctx ends. After an error it tries
@@ -115,6 +135,7 @@ func (l *liveness) run(ctx context.Context) {
 		refresh = min(refresh, claim/3)
 	}
 	failing := false
+	l.roundEnded(time.Now())
 	beatAt := time.Now().Add(interval)
 	var late []broker.Held
 	for {
@@ -137,11 +158,13 @@ func (l *liveness) run(ctx context.Context) {
 				beatAt = now.Add(interval)
 			}
 		}
+		began := time.Now()
 		late = append(late, l.s.config.Holder.Held(refresh)...)
 		if err := l.refresh(ctx, late); err != nil {
 			errs = errors.Join(errs, err)
 		} else {
 			late = late[:0]
+			l.roundEnded(began)
 		}
 		if errs != nil && !failing && ctx.Err() == nil {
 			l.s.log.Warn("this consumer cannot show that it is alive", "subscription", l.s.name, "error", errs)
@@ -159,9 +182,13 @@ const refreshEntries = 500
 // refresh resets the idle time of entries in hand, and tells the engine which of them it has lost.
 func (l *liveness) refresh(ctx context.Context, held []broker.Held) error {
 	s := l.s
+	retaken := 0
+	if s.claims != nil {
+		retaken = 1
+	}
 	for len(held) > 0 {
 		n := min(len(held), refreshEntries)
-		args := append(refreshScript.args(2+2*n, s.source.Key), s.source.Group, s.consumer)
+		args := append(refreshScript.args(3+2*n, s.source.Key), s.source.Group, s.consumer, retaken)
 		for _, h := range held[:n] {
 			args = append(args, h.ID, h.Count)
 		}

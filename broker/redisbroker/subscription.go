@@ -32,12 +32,11 @@ type subscription struct {
 	stopped atomic.Bool
 	// regroup: the group has to be made again before the next read.
 	regroup atomic.Bool
-	// unseen: entries may be pending under this consumer that it never saw.
-	unseen atomic.Bool
-	given  position
-	// took: the last read took entries back, so that the next one asks for new ones first. It belongs to the goroutine
-	// that reads.
-	took bool
+	given   position
+	// unseen and took belong to the goroutine that reads. took: the last read took entries back, so that the next one asks
+	// for new ones first.
+	unseen unseen
+	took   bool
 }
 
 var _ broker.Subscription = (*subscription)(nil)
@@ -97,7 +96,7 @@ func (s *subscription) Read(ctx context.Context, want broker.Want) ([]*broker.De
 	deliveries, err := s.read(ctx, want)
 	if err != nil && !errors.Is(err, broker.ErrClosed) {
 		// The server may have given something out whose reply was lost.
-		s.unseen.Store(true)
+		s.unseen.suspect(s.source.Block)
 	}
 	return deliveries, s.lost(err)
 }
@@ -108,17 +107,17 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 			return nil, err
 		}
 	}
-	if s.unseen.Load() {
-		deliveries, err := s.findUnseen(ctx, want.New)
+	if s.unseen.due() {
+		deliveries, err := s.findUnseen(ctx, want.New, false)
 		if err != nil || len(deliveries) > 0 {
 			return deliveries, err
 		}
-		s.unseen.Store(false)
+		s.unseen.looked()
 	}
 	// New entries and those of dead owners take turns, so that neither starves.
 	if s.took && s.source.Reclaim == 0 {
 		s.took = false
-		deliveries, _, err := s.readNew(ctx, want.New, 0, 0)
+		deliveries, _, err := s.readNew(ctx, want.New, 0, 0, s.stopped.Load)
 		if err != nil || len(deliveries) > 0 {
 			return deliveries, err
 		}
@@ -131,23 +130,21 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 		}
 		s.keeper.exhausted(owner)
 	}
+	block, enough := s.blocking(want)
 	switch {
 	case s.source.Reclaim > 0:
-		return nil, s.reader.pause(ctx, s.source.Block, s.wanted)
+		return nil, s.reader.pause(ctx, block, enough)
 	case s.claims != nil:
-		return s.claims.read(ctx, want)
+		return s.claims.read(ctx, want, block, enough)
 	}
-	block := s.source.Block
-	if want.Back == 0 && s.keeper.next() != "" {
-		block = 0 // no slot is free for what waits to be taken back, and none will be while this read blocks
-	}
-	deliveries, _, err := s.readNew(ctx, want.New, block, 0)
+	deliveries, _, err := s.readNew(ctx, want.New, block, 0, enough)
 	return deliveries, err
 }
 
 // readNew is XREADGROUP … >. block is the longest wait, 0 for none; claim adds pending entries that have been idle for
-// so long (CLAIM). It returns how many of the deliveries were pending before.
-func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Duration) ([]*broker.Delivery, int, error) {
+// so long (CLAIM). enough keeps the read from beginning. It returns how many of the deliveries were pending before.
+func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Duration, enough func() bool) ([]*broker.Delivery, int, error) {
+	block = s.unseen.bound(block)
 	args := make([]any, 0, 13)
 	args = append(args, "XREADGROUP", "GROUP", s.source.Group, s.consumer, "COUNT", n)
 	if block > 0 {
@@ -157,10 +154,6 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 		args = append(args, "CLAIM", milliseconds(claim))
 	}
 	args = append(args, "STREAMS", s.source.Key, ">")
-	enough := s.stopped.Load
-	if block > 0 {
-		enough = s.wanted
-	}
 	data, err := s.reader.read(ctx, args, enough)
 	if err != nil || len(data) == 0 {
 		if s.stopped.Load() {
@@ -168,7 +161,7 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 		}
 		if err != nil && s.reader.hungUp.Swap(false) {
 			// The connection was closed to end the read; what it was given is found by the look for what is unseen.
-			s.unseen.Store(true)
+			s.unseen.suspect(s.source.Block)
 			return nil, 0, nil
 		}
 		return nil, 0, err
@@ -185,6 +178,20 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 	return deliveries, pending, nil
 }
 
+// backPoll is how long a read blocks at most while no slot is free for what waits to be taken back.
+const backPoll = 100 * time.Millisecond
+
+// blocking says how long a read may block, and what keeps it from doing so.
+func (s *subscription) blocking(want broker.Want) (block time.Duration, enough func() bool) {
+	switch {
+	case want.Back > 0:
+		return s.source.Block, s.wanted
+	case s.keeper.next() != "":
+		return min(s.source.Block, backPoll), s.stopped.Load
+	}
+	return s.source.Block, s.stopped.Load
+}
+
 // wanted reports whether the reader has something else to do than to block: an interrupt may have come just before the
 // read began.
 func (s *subscription) wanted() bool { return s.stopped.Load() || s.keeper.next() != "" }
@@ -192,8 +199,8 @@ func (s *subscription) wanted() bool { return s.stopped.Load() || s.keeper.next(
 // takeFromDead takes pending entries of an owner that the keeper found dead, if it still is.
 func (s *subscription) takeFromDead(ctx context.Context, owner string, n int) ([]*broker.Delivery, error) {
 	if owner == s.consumer {
-		// The predecessor under our own name: our key is the proof that it is gone.
-		return s.take(ctx, owner, 0, n)
+		// The predecessor under our own name: our key is the proof that it is gone. What is in hand by now is ours.
+		return s.findUnseen(ctx, n, true)
 	}
 	return s.take(ctx, owner, s.idleOfDead(), n, alivePrefix(s.source)+owner, s.alive.key)
 }
@@ -208,9 +215,14 @@ func (s *subscription) take(ctx context.Context, owner string, idle time.Duratio
 }
 
 // findUnseen fetches what is pending under this consumer and not in hand. It never does so while a read is under way.
-func (s *subscription) findUnseen(ctx context.Context, n int) ([]*broker.Delivery, error) {
+// charged raises the delivery count: the entries were a predecessor's.
+func (s *subscription) findUnseen(ctx context.Context, n int, charged bool) ([]*broker.Delivery, error) {
 	held := s.config.Holder.Held(0)
-	args := append(unseenScript.args(3+len(held), s.source.Key), s.source.Group, s.consumer, n)
+	raise := 0
+	if charged {
+		raise = 1
+	}
+	args := append(unseenScript.args(4+len(held), s.source.Key), s.source.Group, s.consumer, n, raise)
 	for _, h := range held {
 		args = append(args, h.ID)
 	}

@@ -51,7 +51,9 @@ func count(d *broker.Delivery, packs bool) counters {
 	}
 	since := c.failures
 	if d.Burial != nil {
-		since = max(since-d.Burial.Attempts, before)
+		// A dead letter is written with as many attempts as its retry-count says. More than that was written by somebody
+		// else, and must not give its reader attempts for nothing.
+		since = addSaturating(c.header-min(d.Burial.Attempts, c.header), before)
 	}
 	c.attempt = addSaturating(since, 1)
 	return c

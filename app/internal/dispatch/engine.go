@@ -74,8 +74,10 @@ type Engine struct {
 	// rawBody: the handler owns the bytes that it is given, so it must not be given those that a copy is made from.
 	rawBody bool
 
-	room     *room
-	work     chan *item
+	room *room
+	work chan *item
+	// recalled are suspects whose turn has come; it has a place for all that can be aside.
+	recalled chan *item
 	slots    []slot
 	holdings *Holdings
 	suspects suspects
@@ -115,6 +117,7 @@ func New(config Config, sub broker.Subscription) *Engine {
 		rawBody:  config.Subscription.Codec() == "raw",
 		room:     newRoom(config.Concurrency, config.Prefetch, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
 		work:     make(chan *item, config.Concurrency+config.Prefetch),
+		recalled: make(chan *item, 2*config.Concurrency+config.Prefetch+maxAside),
 		slots:    make([]slot, config.Concurrency),
 		holdings: config.Holdings,
 		parking:  newParking(),
@@ -184,6 +187,9 @@ func (e *Engine) lost(ids []string) {
 	lost := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		lost[id] = true
+	}
+	if e.hands != nil {
+		e.hands.part(lost)
 	}
 	for i := range e.slots {
 		if it := e.slots[i].lose(lost, ErrLeaseLost); it != nil {

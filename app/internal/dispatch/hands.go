@@ -55,12 +55,32 @@ func (h *hands) refresh(it *item) {
 	}
 }
 
+// part forgets items that are known to be somebody else's: should their entries come back they are new deliveries, and
+// what the items' handlers answer is not settled with the count of those.
+func (h *hands) part(ids map[string]bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id := range ids {
+		if it := h.items[id]; it != nil {
+			it.parted = true
+			delete(h.items, id)
+		}
+	}
+}
+
+// forget takes the item out, but not another one with the same entry.
+func (h *hands) forget(it *item) {
+	if h.items[it.delivery.ID] == it {
+		delete(h.items, it.delivery.ID)
+	}
+}
+
 // settled forgets the item.
 func (h *hands) settled(it *item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if it.settlement.Action != broker.Ack || h.closed {
-		delete(h.items, it.delivery.ID)
+	if it.settlement.Action != broker.Ack || h.closed || it.parted {
+		h.forget(it)
 		return
 	}
 	h.items[it.delivery.ID] = nil
@@ -75,8 +95,8 @@ func (h *hands) lose(it *item) (again, final bool) {
 	switch {
 	case it.fence > it.settlement.Delivery.Count:
 		return true, false
-	case h.closed:
-		delete(h.items, it.delivery.ID)
+	case h.closed || it.parted:
+		h.forget(it)
 		return false, true
 	}
 	h.lost = append(h.lost, it)
@@ -100,7 +120,7 @@ func (h *hands) readEnded(last bool) (again, final []*item) {
 			again = append(again, it)
 			continue
 		}
-		delete(h.items, it.delivery.ID)
+		h.forget(it)
 		final = append(final, it)
 	}
 	clear(h.lost)

@@ -83,6 +83,12 @@ func (h *Holdings) recount(x *holding, count int64) {
 	x.count = count
 }
 
+func (h *Holdings) count(x *holding) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return x.count
+}
+
 // Held returns what has been in hand for so long without being returned by Held, and everything for 0.
 func (h *Holdings) Held(since time.Duration) []broker.Held {
 	now := time.Now()

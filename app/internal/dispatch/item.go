@@ -20,8 +20,10 @@ type item struct {
 	// label is how the run ended; ran is false where the handler was not called.
 	label label
 	ran   bool
-	// suspect: it is counted among the suspects while it runs.
-	suspect bool
+	// suspect: it is counted among the suspects that run; lastRun: one more loss is one too many. place is where it is while
+	// it waits for its turn. All three are guarded by suspects.
+	suspect, lastRun bool
+	place            place
 	// discard is why the message is gone when the settlement is done.
 	discard string
 	// text is the error, for the log.
@@ -39,8 +41,9 @@ type item struct {
 	// tries counts the settlements that failed.
 	tries int
 	// fence is the newest delivery count that the server is known to have given the entry while it was in hand. It is
-	// guarded by hands.
-	fence int64
+	// guarded by hands, as is parted: the entry is known to be somebody else's.
+	fence  int64
+	parted bool
 }
 
 // apply makes the intent the item's settlement.

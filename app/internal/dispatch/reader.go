@@ -17,6 +17,9 @@ const (
 	maxPause   = 5 * time.Second
 )
 
+// starved is how long reading ahead may keep entries of dead owners, and those to try again, out of the slots.
+const starved = time.Second
+
 // pause is how long to wait after the n-th error in a row, n from 1: doubling, and spread so that processes that lost
 // the server together do not come back together.
 func pause(n int) time.Duration {

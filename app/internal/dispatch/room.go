@@ -10,6 +10,9 @@ import (
 // the slots busy while acks are on the wire, and stops reading where the server takes no writes.
 const backlog = 128
 
+// maxAside is how many suspects may wait for their turn, above as many as there are slots, before reading pauses.
+const maxAside = 100
+
 // room counts what is in hand, so that the reader never takes more than has a place. Its methods are safe for
 // concurrent use.
 type room struct {
@@ -18,8 +21,8 @@ type room struct {
 	parks bool
 
 	// running were handed to a worker, settling ended and wait for their settlement, parked wait for their time or for
-	// the copy that ends it.
-	running, settling, parked atomic.Int64
+	// the copy that ends it, aside are suspects that wait for their turn.
+	running, settling, parked, aside atomic.Int64
 
 	// wake tells the reader that there may be room again. One token is enough: the reader counts anew.
 	wake chan struct{}
@@ -33,13 +36,17 @@ func newRoom(slots, ahead, maxParked int, parks bool) *room {
 
 // free is how many more deliveries have a place: new ones may wait for a slot where reading ahead is on, others may not.
 func (r *room) free() broker.Want {
-	running, settling := r.running.Load(), r.settling.Load()
-	n := min(r.slots+r.ahead-running, r.slots+r.ahead+backlog-running-settling)
+	running, settling, aside := r.running.Load(), r.settling.Load(), r.aside.Load()
+	n := min(r.slots+r.ahead-running, r.slots+r.ahead+backlog-running-settling, r.slots+maxAside-aside)
 	if r.parks {
-		n = min(n, r.maxParked-r.parked.Load()-running)
+		n = min(n, r.maxParked-r.parked.Load()-running-aside)
 	}
-	return broker.Want{New: int(max(n, 0)), Back: int(max(min(n, r.slots-running), 0))}
+	// What waits aside runs before more of its kind is taken: a peer may have a slot for that.
+	return broker.Want{New: int(max(n, 0)), Back: int(max(min(n, r.slots-running-aside), 0))}
 }
+
+// readsAhead reports whether every slot is taken and more may be read all the same.
+func (r *room) readsAhead() bool { return r.ahead > 0 && r.running.Load() >= r.slots }
 
 // full reports whether parked messages are what leaves no room.
 func (r *room) full() bool { return r.parks && r.parked.Load() >= r.maxParked }

@@ -112,7 +112,7 @@ func (s *settler) settle(ctx context.Context) {
 		if s.e.hands != nil && !it.unparking {
 			s.e.hands.refresh(it)
 		}
-		it.settlement.Result, it.settlement.Err, it.settlement.Repeated = 0, nil, it.tries > 0
+		it.settlement.Result, it.settlement.Err = 0, nil
 		s.batch = append(s.batch, &it.settlement)
 	}
 	s.e.sub.Settle(ctx, s.batch)
@@ -155,8 +155,12 @@ func (s *settler) complete(it *item) {
 		if !final {
 			return
 		}
-	} else if s.e.hands != nil && !it.unparking {
+	} else if s.e.hands != nil && !it.unparking && !it.waits() {
 		s.e.hands.settled(it)
+	}
+	if it.waits() {
+		s.e.recounted(it)
+		return
 	}
 	s.count(it)
 	if it.settlement.Result == broker.Vanished && it.settlement.Action == broker.Keep {
@@ -186,11 +190,15 @@ func (s *settler) count(it *item) {
 // finish ends the item's way through the engine. The reader calls it too, for items that turned out to be lost.
 func (s *settler) finish(it *item) {
 	e := s.e
+	if it.waits() {
+		e.recounted(it)
+		return
+	}
 	if it.ran {
 		e.meters.ended(it.label, 1)
 	}
 	result := it.settlement.Result
-	if result == broker.Gone && it.tries > 0 {
+	if result == broker.Gone && it.settlement.Repeated {
 		result = broker.Done // An earlier try was carried out; only its answer was lost.
 	}
 	switch result {

@@ -109,6 +109,7 @@ func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-
 		e.hold(leftover(it))
 	}
 	e.hold(e.parking.empty()...)
+	e.handBackAside()
 	e.endAlive()
 	e.untilRelease.Wait()
 	releaseCtx, cancel := context.WithTimeout(ctx, release)

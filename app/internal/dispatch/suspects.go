@@ -1,55 +1,122 @@
 package dispatch
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
-// suspects are the entries in handler slots that outlived an owner. One of them may be what kills the processes; the
-// others were only near it. An entry on its last permitted run therefore starts only when no other suspect runs: if the
-// process dies, it was this one, and its neighbours are not charged. Safe for concurrent use.
+// suspects are the entries that outlived an owner. One of them may be what kills the processes; the others were only
+// near it. An entry on its last permitted run therefore runs without any other suspect beside it: if the process dies, it
+// was this one, and its neighbours are not charged.
+//
+// Whoever may not start yet stands aside: it gives its slot back, and the server gets the delivery count that the entry
+// had before it was handed out, so that a death meanwhile is none of its losses. When its turn comes the count is raised
+// again, and then it runs. Safe for concurrent use.
 type suspects struct {
 	mu      sync.Mutex
 	running int
-	// waiting are entries on their last run, in order; each is let in by closing its channel.
-	waiting []chan struct{}
+	// alone: the one that runs is on its last permitted run.
+	alone bool
+	queue []*item
 }
 
-// enter notes that a suspect starts. On its last run it waits until no other one runs; false says that stopping came
-// first and it may not start.
-func (s *suspects) enter(lastRun bool, stopping <-chan struct{}) bool {
+// place is where an item is on its way aside and back.
+type place uint8
+
+const (
+	inLine place = iota
+	// leaving: its count is being taken back on the server.
+	leaving
+	// aside: nobody is charged with it.
+	aside
+	// returning: its turn has come, and its count is being raised again.
+	returning
+)
+
+// waits tells that the settlement of the item is a step of its way aside and back.
+func (it *item) waits() bool { return it.place != inLine }
+
+// enter reports whether the suspect may start now. Otherwise it is queued, and leaving.
+func (s *suspects) enter(it *item, lastRun bool) bool {
 	s.mu.Lock()
-	if !lastRun || (s.running == 0 && len(s.waiting) == 0) {
-		s.running++
-		s.mu.Unlock()
+	defer s.mu.Unlock()
+	it.lastRun = lastRun
+	// Those that wait go first, or a stream of others would keep one on its last run out for ever.
+	if len(s.queue) == 0 && s.admits(it) {
+		s.admit(it)
 		return true
 	}
-	turn := make(chan struct{})
-	s.waiting = append(s.waiting, turn)
-	s.mu.Unlock()
-	select {
-	case <-turn:
-		return true
-	case <-stopping:
-	}
-	s.mu.Lock()
-	for i, w := range s.waiting {
-		if w == turn {
-			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
-			s.mu.Unlock()
-			return false
-		}
-	}
-	s.mu.Unlock()
-	s.leave() // The turn came all the same.
+	it.place = leaving
+	s.queue = append(s.queue, it)
 	return false
 }
 
-// leave notes that a suspect has returned, and lets the next one in.
-func (s *suspects) leave() {
+func (s *suspects) admits(it *item) bool { return s.running == 0 || !s.alone && !it.lastRun }
+
+func (s *suspects) admit(it *item) {
+	it.suspect = true
+	s.running++
+	s.alone = it.lastRun
+}
+
+// left notes that the item is aside, and reports whether its turn came meanwhile: it is returning then.
+func (s *suspects) left(it *item) (turn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running--
-	if s.running == 0 && len(s.waiting) > 0 {
-		s.running++
-		close(s.waiting[0])
-		s.waiting = s.waiting[1:]
+	if it.suspect {
+		it.place = returning
+		return true
 	}
+	it.place = aside
+	return false
+}
+
+// leave notes that a suspect has returned from its run, and returns those that are aside and whose turn it is now.
+func (s *suspects) leave(it *item) []*item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end(it)
+}
+
+// forget takes out an item that is somebody else's by now, and returns what leave does.
+func (s *suspects) forget(it *item) []*item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.queue, it); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+		return s.next()
+	}
+	return s.end(it)
+}
+
+func (s *suspects) end(it *item) []*item {
+	if !it.suspect {
+		return nil
+	}
+	it.suspect = false
+	s.running--
+	return s.next()
+}
+
+func (s *suspects) next() []*item {
+	var turns []*item
+	for len(s.queue) > 0 && s.admits(s.queue[0]) {
+		it := s.queue[0]
+		s.queue = s.queue[1:]
+		s.admit(it)
+		if it.place == aside {
+			it.place = returning
+			turns = append(turns, it)
+		}
+	}
+	return turns
+}
+
+// drain takes out all that wait.
+func (s *suspects) drain() []*item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.queue
+	s.queue = nil
+	return all
 }

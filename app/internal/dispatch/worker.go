@@ -36,7 +36,15 @@ func (e *Engine) worker(slot *slot) {
 		e.fence.Cross()
 		e.finish(slot, it, ending{kind: outcome.KindFail, label: labelPanic, err: errGoexit})
 	}()
-	for it = range e.work {
+	for {
+		var open bool
+		select {
+		case it, open = <-e.work:
+			if !open {
+				return
+			}
+		case it = <-e.recalled:
+		}
 		e.serve(slot, it)
 		it = nil
 	}
@@ -46,6 +54,11 @@ func (e *Engine) worker(slot *slot) {
 func (e *Engine) serve(slot *slot, it *item) {
 	if e.isStopping() {
 		e.release(it)
+		return
+	}
+	if it.place == returning {
+		it.place = inLine
+		e.start(slot, it) // Everything else was looked at before it stood aside.
 		return
 	}
 	d := it.delivery
@@ -62,13 +75,16 @@ func (e *Engine) serve(slot *slot, it *item) {
 		e.skip(it, i, "handed out more often than the cap allows")
 		return
 	}
-	if it.counters.losses > 0 {
-		if !e.suspects.enter(e.rules.lastRun(it.counters), e.stopping) {
-			e.release(it)
-			return
-		}
-		it.suspect = true
+	if it.counters.losses > 0 && !e.suspects.enter(it, e.rules.lastRun(it.counters)) {
+		e.standAside(it)
+		return
 	}
+	e.start(slot, it)
+}
+
+// start runs the handler, if there is something to run it with.
+func (e *Engine) start(slot *slot, it *item) {
+	d := it.delivery
 	e.describe(it)
 	ctx := slot.begin(e.base, it)
 	call, end, err := e.prepare(it)
@@ -255,11 +271,10 @@ func (e *Engine) settle(it *item) {
 	e.settler.submit(it)
 }
 
-// calm notes that a delivery that outlived an owner has returned, which is not what killed it.
+// calm notes that a delivery that outlived an owner has returned: it is not what killed it.
 func (e *Engine) calm(it *item) {
-	if it.suspect {
-		it.suspect = false
-		e.suspects.leave()
+	if it.counters.losses > 0 {
+		e.recall(e.suspects.leave(it))
 	}
 }
 

@@ -3,10 +3,10 @@
 -- ARGV[3]: our token; ARGV[4]: what stands before a consumer's name in its key; ARGV[5]: the idle time in ms from which
 -- an entry of a dead owner may be taken; ARGV[6]: the consumer that holds what is free; ARGV[7]: how long the other
 -- processes keep off in ms.
--- Replies with [owner, whether it has entries to take, [id, count, id, count ...]] of every dead one.
+-- Replies with nil where another process judges, else with [owner, whether it has entries to take, [id, count, id, count ...]] of every dead one.
 local dead = {}
-if redis.call('GET', KEYS[2]) ~= ARGV[3] then return dead end
-if not redis.call('SET', KEYS[3], me, 'NX', 'PX', ARGV[7]) then return dead end
+if redis.call('GET', KEYS[2]) ~= ARGV[3] then return false end
+if not redis.call('SET', KEYS[3], me, 'NX', 'PX', ARGV[7]) then return false end
 for i = 8, #ARGV do
   local owner = ARGV[i]
   if owner == ARGV[6] or redis.call('EXISTS', ARGV[4] .. owner) == 0 then

@@ -1,8 +1,9 @@
 -- Lists what is pending under this consumer and not in hand: entries whose read ended in an error after the server had
--- given them out. ARGV[3]: how many at most; ARGV[4..]: the ids in hand.
--- Replies as take, with the counts as they are.
-local held, vanished, found = {}, {}, {}
-for i = 4, #ARGV do held[ARGV[i]] = true end
+-- given them out, or that another process under the same name left. ARGV[3]: how many at most; ARGV[4]: what is added to
+-- their delivery counts; ARGV[5..]: the ids in hand.
+-- Replies as take.
+local held, vanished, found, raise = {}, {}, {}, tonumber(ARGV[4])
+for i = 5, #ARGV do held[ARGV[i]] = true end
 local start, max = '-', tonumber(ARGV[3])
 while #found < max do
   local p = redis.call('XPENDING', stream, group, start, '+', 100, me)
@@ -14,7 +15,11 @@ while #found < max do
         redis.call('XACK', stream, group, id)
         vanished[#vanished + 1] = id
       else
-        found[#found + 1] = {id, tonumber(e[4]), entry[1][2]}
+        local count = tonumber(e[4]) + raise
+        if raise > 0 then
+          redis.call('XCLAIM', stream, group, me, 0, id, 'IDLE', 0, 'RETRYCOUNT', count, 'JUSTID')
+        end
+        found[#found + 1] = {id, count, entry[1][2]}
       end
     end
     start = id

@@ -1,0 +1,185 @@
+package brokertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/broker/embedded"
+	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/broker/redistest"
+)
+
+// livenessTTL is the liveness of tests in which processes die: the least that is allowed.
+const livenessTTL = time.Second
+
+// site is a server on which processes come and go. The brokers of its target have the short liveness, too.
+type site struct {
+	Target
+	// process returns a broker as one more process would have it.
+	process func(...redisbroker.Option) broker.Broker
+	// server is nil for the embedded one.
+	server *redistest.Server
+}
+
+// eachSite runs the body on the embedded server and on every server of the matrix, side by side.
+func eachSite(t *testing.T, body func(t *testing.T, s site)) {
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		server := embedded.NewServer()
+		client := server.Client()
+		t.Cleanup(func() {
+			_ = client.Close() // the server goes with it
+			server.Close()
+		})
+		body(t, newSite("embedded", client, nil, func(o ...redisbroker.Option) broker.Broker { return server.Broker(o...) }))
+	})
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
+		body(t, siteOf(s))
+	})
+}
+
+func siteOf(s *redistest.Server) site {
+	return newSite(s.Name(), s.Client(), s, func(o ...redisbroker.Option) broker.Broker { return redisbroker.Standalone(s.URL(), o...) })
+}
+
+func newSite(name string, client redis.UniversalClient, server *redistest.Server, make func(...redisbroker.Option) broker.Broker) site {
+	process := func(options ...redisbroker.Option) broker.Broker {
+		return make(append([]redisbroker.Option{redisbroker.Liveness(livenessTTL)}, options...)...)
+	}
+	return site{Target{name, func() broker.Broker { return process() }, client}, process, server}
+}
+
+// as is the target whose processes read under a fixed consumer name.
+func (s site) as(consumer string) Target {
+	return Target{s.Name, func() broker.Broker { return s.process(redisbroker.Consumer(consumer)) }, s.Client}
+}
+
+// newGroup makes the group before any process does.
+func newGroup(t testing.TB, target Target, k keys) {
+	t.Helper()
+	if err := target.Client.XGroupCreateMkStream(t.Context(), k.stream, k.group, "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// add appends a message as a program without this library would.
+func add(t testing.TB, target Target, key, body string, more ...any) string {
+	t.Helper()
+	id, err := target.Client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: append([]any{fieldPayload, body}, more...)}).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// readAs has the group hand the next entries to a consumer that has no liveness key: a process that died with them in hand,
+// once they have been idle for long enough, or a program of somebody else's.
+func readAs(t testing.TB, target Target, k keys, consumer string, n int64) {
+	t.Helper()
+	err := target.Client.XReadGroup(t.Context(), &redis.XReadGroupArgs{
+		Group: k.group, Consumer: consumer, Streams: []string{k.stream, ">"}, Count: n,
+	}).Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seize gives a pending entry to a consumer that is dead, idle for long, with the delivery count that it has then.
+func seize(t testing.TB, target Target, k keys, id, consumer string, count int64) {
+	t.Helper()
+	seizeFor(t, target, k, id, consumer, count, time.Hour)
+}
+
+// seizeFor is seize with the idle time that the entry has then.
+func seizeFor(t testing.TB, target Target, k keys, id, consumer string, count int64, idle time.Duration) {
+	t.Helper()
+	err := target.Client.Do(t.Context(), "XCLAIM", k.stream, k.group, consumer, 0, id, "IDLE", idle.Milliseconds(), "RETRYCOUNT", count, "JUSTID").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// abandon adds a message that a dead process left at the delivery count, and returns the entry's id.
+func abandon(t testing.TB, target Target, k keys, body string, count int64, more ...any) string {
+	t.Helper()
+	id := add(t, target, k.stream, body, more...)
+	readAs(t, target, k, "dead", 1)
+	seize(t, target, k, id, "dead", count)
+	return id
+}
+
+// consumers lists the group's consumers but the reserved one that owns what is free.
+func consumers(ctx context.Context, target Target, k keys) []string {
+	var names []string
+	for _, c := range target.Client.XInfoConsumers(ctx, k.stream, k.group).Val() {
+		if c.Name != freeConsumer {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// aliveKey is the liveness key of a consumer, written out as other programs would.
+func aliveKey(k keys, consumer string) string {
+	return fmt.Sprintf("{%s}:alive:%s:%s", k.stream, k.group, consumer)
+}
+
+// bodies counts the runs of each payload.
+func (r *recorder) bodies() map[string]int {
+	n := map[string]int{}
+	for _, c := range r.seen() {
+		n[c.payload]++
+	}
+	return n
+}
+
+// of returns the calls with one payload, in the order they began.
+func (r *recorder) of(body string) []call {
+	var calls []call
+	for _, c := range r.seen() {
+		if c.payload == body {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// overlaps returns two calls that ran at the same time, if any did.
+func overlaps(calls []call) (a, b call, any bool) {
+	for i, a := range calls {
+		for _, b := range calls[i+1:] {
+			if b.began.Before(a.ended) && a.began.Before(b.ended) {
+				return a, b, true
+			}
+		}
+	}
+	return a, b, false
+}
+
+// connectionsOf are the ids of the connections in an answer of CLIENT LIST that use the database.
+func connectionsOf(list string, db int) map[string]bool {
+	ids := map[string]bool{}
+	for line := range strings.Lines(list) {
+		id, database := "", ""
+		for field := range strings.FieldsSeq(line) {
+			name, value, _ := strings.Cut(field, "=")
+			switch name {
+			case "id":
+				id = value
+			case "db":
+				database = value
+			}
+		}
+		if database == fmt.Sprint(db) {
+			ids[id] = true
+		}
+	}
+	return ids
+}
