@@ -37,6 +37,7 @@ func (e *Engine) read(ctx context.Context) {
 	defer close(e.work)
 	errs := errorState{log: e.log, doing: "read"}
 	full := false
+	var tookBack time.Time
 	for {
 		stopping := e.isStopping()
 		if stopping {
@@ -44,6 +45,17 @@ func (e *Engine) read(ctx context.Context) {
 			<-e.stopped
 		}
 		want := e.room.free()
+		switch now := time.Now(); {
+		case want.Back > 0:
+			tookBack = now
+		case e.room.readsAhead() && now.Sub(tookBack) > starved && !stopping:
+			// Where new entries are always read ahead there would never be a free slot for what is to be taken back.
+			select {
+			case <-e.room.wake:
+			case <-e.stopping:
+			}
+			continue
+		}
 		if want.New == 0 && !stopping {
 			if parked := e.room.full(); parked && !full {
 				e.log.Warn("as many messages wait for their delay as MaxParked allows: reading pauses",
