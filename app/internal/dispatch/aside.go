@@ -44,9 +44,7 @@ func (e *Engine) recounted(it *item) {
 		return
 	}
 	if it.place == leaving {
-		if e.suspects.left(it) {
-			e.recall([]*item{it})
-		}
+		e.recall(e.suspects.left(it))
 		return
 	}
 	e.room.running.Add(1)

@@ -36,13 +36,14 @@ const (
 // waits tells that the settlement of the item is a step of its way aside and back.
 func (it *item) waits() bool { return it.place != inLine }
 
-// enter reports whether the suspect may start now. Otherwise it is queued, and leaving.
+// enter reports whether the suspect may start now. Otherwise it is queued, and leaving. One on its last run never starts at
+// once: what came with it may be on its last run, too, and would be charged with its death before it has stood aside.
 func (s *suspects) enter(it *item, lastRun bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it.lastRun = lastRun
 	// Those that wait go first, or a stream of others would keep one on its last run out for ever.
-	if len(s.queue) == 0 && s.admits(it) {
+	if !lastRun && len(s.queue) == 0 && s.admits(it) {
 		s.admit(it)
 		return true
 	}
@@ -59,16 +60,12 @@ func (s *suspects) admit(it *item) {
 	s.alone = it.lastRun
 }
 
-// left notes that the item is aside, and reports whether its turn came meanwhile: it is returning then.
-func (s *suspects) left(it *item) (turn bool) {
+// left notes that the item is aside, and returns what leave does.
+func (s *suspects) left(it *item) []*item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it.suspect {
-		it.place = returning
-		return true
-	}
 	it.place = aside
-	return false
+	return s.next()
 }
 
 // leave notes that a suspect has returned from its run, and returns those that are aside and whose turn it is now.
@@ -98,16 +95,20 @@ func (s *suspects) end(it *item) []*item {
 	return s.next()
 }
 
+// next takes those out of the queue whose turn it is, and nobody before everyone in it is aside.
 func (s *suspects) next() []*item {
+	for _, it := range s.queue {
+		if it.place == leaving {
+			return nil
+		}
+	}
 	var turns []*item
 	for len(s.queue) > 0 && s.admits(s.queue[0]) {
 		it := s.queue[0]
 		s.queue = s.queue[1:]
 		s.admit(it)
-		if it.place == aside {
-			it.place = returning
-			turns = append(turns, it)
-		}
+		it.place = returning
+		turns = append(turns, it)
 	}
 	return turns
 }
