@@ -145,9 +145,29 @@ func (s *scene) awaitRest(limit time.Duration) {
 		}
 		if time.Now().After(deadline) {
 			s.t.Errorf("never within %s: everything is settled", limit)
+			s.showRest()
 			return
 		}
 	}
+}
+
+// showRest logs what is left on the server.
+func (s *scene) showRest() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, m := range s.order.Mounts {
+		groups, err := s.client.XInfoGroups(ctx, m.Stream).Result()
+		s.t.Logf("%s: groups %+v %v", m.Stream, groups, err)
+		consumers, err := s.client.XInfoConsumers(ctx, m.Stream, m.Group).Result()
+		s.t.Logf("%s: consumers %+v %v", m.Stream, consumers, err)
+		entries, err := pendingEntries(ctx, s.client, m)
+		s.t.Logf("%s: pending %+v %v", m.Stream, entries[:min(len(entries), shownFaults)], err)
+		if m.DelaySet != "" {
+			s.t.Logf("%s: %d delayed", m.Stream, s.client.ZCard(ctx, m.DelaySet).Val())
+		}
+	}
+	s.t.Logf("alive: %v", s.client.Keys(ctx, "*:alive:*").Val())
 }
 
 // judge gives the verdict on one mount, and logs what was seen.
