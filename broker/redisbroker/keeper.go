@@ -203,12 +203,16 @@ func (k *keeper) reap(ctx context.Context, consumers []redis.XInfoConsumer) erro
 	return nil
 }
 
-// inherit makes this consumer's own name an owner to take from: what it finds there is its predecessor's.
+// inherit has the first reads take what stopped processes handed back and, under a fixed name, what the predecessor left,
+// as from a dead owner.
 func (k *keeper) inherit(fixed bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.s.claims == nil {
+		k.owners = append(k.owners, freeConsumer)
+	}
 	if fixed {
-		k.mu.Lock()
 		k.owners = append(k.owners, k.s.consumer)
-		k.mu.Unlock()
 	}
 }
 

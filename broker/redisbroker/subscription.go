@@ -69,7 +69,6 @@ func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Su
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("stream %q at %s: %w", s.source.Key, s.address, err), s.reader.close())
 	}
-	// Under a fixed name the predecessor may have left something, which is taken as from a dead owner.
 	s.keeper.inherit(b.fixed)
 	return s, nil
 }
@@ -125,7 +124,8 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 	for owner := s.keeper.next(); owner != "" && want.Back > 0; owner = s.keeper.next() {
 		deliveries, err := s.takeFromDead(ctx, owner, want.Back)
 		if err != nil || len(deliveries) > 0 {
-			s.took = true
+			// What a stopping process handed back was read before anything that is new, and goes first.
+			s.took = owner != freeConsumer
 			return deliveries, err
 		}
 		s.keeper.exhausted(owner)
