@@ -92,7 +92,15 @@ func (s *subscription) Read(ctx context.Context, want broker.Want) ([]*broker.De
 	if s.stopped.Load() {
 		return nil, broker.ErrClosed
 	}
+	began := time.Now()
 	deliveries, err := s.read(ctx, want)
+	if len(deliveries) > 0 && !s.alive.stoodSince(began) {
+		// A process that stood still gets a reply that is as old as that, and its key is made again before it looks: the
+		// entries may have been taken by a peer since they were given out.
+		for _, d := range deliveries {
+			d.HandedOut = began
+		}
+	}
 	if err != nil && !errors.Is(err, broker.ErrClosed) {
 		// The server may have given something out whose reply was lost.
 		s.unseen.suspect(s.source.Block)
