@@ -9,12 +9,6 @@ import (
 	"github.com/millrace-go/millrace/broker"
 )
 
-// What a directive that leaves them out gets.
-const (
-	defaultStart = "0"
-	defaultBlock = 5 * time.Second
-)
-
 // The least values of a directive's durations. Shorter ones would be sent to the server as 0, which means for ever or
 // at once.
 const (
@@ -41,7 +35,7 @@ func (p *problems) mount(name, format string, args ...any) {
 }
 
 // check finds everything that can be known to be wrong without a server. Comparisons between mounts are made on full
-// keys, per broker.
+// keys, per server.
 func (a *App) check() problems {
 	var p problems
 	if a.grace < 0 {
@@ -60,6 +54,9 @@ func (a *App) check() problems {
 	if mounts == 0 {
 		p.add("nothing is mounted; call Mount on what App.Broker returns (a program that only publishes needs no Run)")
 	}
+	// Two brokers on one server share its keys.
+	servers := map[string][]*mount{}
+	var order []string
 	for _, b := range a.groups() {
 		for _, err := range b.broker.Problems() {
 			p = append(p, fmt.Errorf("app: broker %s: %w", b.broker.Address(), err))
@@ -76,7 +73,14 @@ func (a *App) check() problems {
 			mt.checkPolicy(&p)
 			sound = append(sound, mt)
 		}
-		checkTogether(&p, sound)
+		address := b.broker.Address()
+		if servers[address] == nil {
+			order = append(order, address)
+		}
+		servers[address] = append(servers[address], sound...)
+	}
+	for _, address := range order {
+		checkTogether(&p, servers[address])
 	}
 	return p
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace-go/millrace/broker"
 )
 
-// checkTogether finds what is wrong between the mounts of one broker. Each problem is reported once.
+// checkTogether finds what is wrong between the mounts of one server. Each problem is reported once.
 func checkTogether(p *problems, mounts []*mount) {
 	for _, mt := range mounts {
 		if mt.deadLetter != "" && mt.deadLetter == mt.source.Key {

@@ -107,7 +107,7 @@ func (m *Mounts) Close(ctx context.Context) error {
 // sourceOf is the mount's source as the directive names it.
 func (mt *mount) sourceOf() broker.Source {
 	spec := mt.subscription.Spec()
-	s := broker.Source{
+	return broker.Source{
 		Structure: broker.StructureStream,
 		Key:       spec.Stream,
 		Group:     spec.Group,
@@ -118,13 +118,6 @@ func (mt *mount) sourceOf() broker.Source {
 		DelayTTL:  spec.DelayTTL,
 		Block:     spec.Block,
 	}
-	if s.Start == "" {
-		s.Start = defaultStart
-	}
-	if s.Block == 0 {
-		s.Block = defaultBlock
-	}
-	return s
 }
 
 // resolve fills in what the broker decides. It does no I/O.

@@ -77,7 +77,9 @@ func Header(name, value string) PublishOption { return headerOption{name, value}
 func NewOutgoing(body []byte, options ...PublishOption) Outgoing {
 	o := Outgoing{Body: body}
 	for _, option := range options {
-		option.applyPublish(&o)
+		if option != nil {
+			option.applyPublish(&o)
+		}
 	}
 	return o
 }

@@ -45,7 +45,9 @@ type Settlement struct {
 	Burial *Burial
 	// Count is the delivery count that Keep stores.
 	Count int64
-	// Repeated says that the settlement was tried before and may have been carried out: Gone is then what it left.
+	// Repeated is set by Settle where a try ended in an error and may have been carried out all the same (its reply was
+	// lost): Gone is then what it left. A try that the server refused, or that never reached it, does not count. The
+	// engine keeps it from one try to the next.
 	Repeated bool
 
 	Result Result

@@ -41,12 +41,13 @@ const (
 // What a test reads and writes without a lock is ordered against the handlers by Start, Stop, Advance and Eventually, so
 // that on the paused clock a handler may append to a slice that the test looks at after Advance.
 type H struct {
-	t      *testing.T
-	paused bool
-	broker func() broker.Broker
-	client *redis.Client
-	fence  dispatch.Fence
-	apps   []*started
+	t       *testing.T
+	paused  bool
+	broker  func() broker.Broker
+	client  *redis.Client
+	fence   dispatch.Fence
+	apps    []*started
+	brokers []broker.Broker
 }
 
 // started is an app that runs.
@@ -70,6 +71,7 @@ func Paused(t *testing.T, f func(h *H)) {
 		client := server.Client()
 		defer client.Close() //nolint:errcheck // the server goes with it
 		h := &H{t: t, paused: true, client: client, broker: func() broker.Broker { return server.Broker() }}
+		defer h.close()
 		defer h.Stop()
 		f(h)
 	})
@@ -86,6 +88,7 @@ func Live(t *testing.T, url string, f func(h *H)) {
 	client := redis.NewClient(options)
 	defer client.Close() //nolint:errcheck // nothing was written through it that could be lost
 	h := &H{t: t, client: client, broker: func() broker.Broker { return redisbroker.Standalone(url) }}
+	defer h.close()
 	defer h.Stop()
 	f(h)
 }
@@ -94,7 +97,18 @@ func Live(t *testing.T, url string, f func(h *H)) {
 func (h *H) T() *testing.T { return h.t }
 
 // Broker returns a new broker on the test's server, as one more process would have.
-func (h *H) Broker() broker.Broker { return h.broker() }
+func (h *H) Broker() broker.Broker {
+	b := h.broker()
+	h.brokers = append(h.brokers, b)
+	return b
+}
+
+// close ends the connections of all brokers: a body may have published without starting an app.
+func (h *H) close() {
+	for _, b := range h.brokers {
+		_ = b.Close(context.Background()) // nothing is written any more
+	}
+}
 
 // Client returns a client of the same server, for looking at what is stored there. The harness closes it.
 func (h *H) Client() *redis.Client { return h.client }

@@ -27,3 +27,16 @@ func TestTheContextOfTheTestOutsideMayBeUsed(t *testing.T) {
 		}
 	})
 }
+
+// A test of a publisher needs no app.
+func TestABodyMayPublishWithoutAnApp(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		m := app.New("publisher", "test").Broker(h.Broker())
+		if err := m.Publish(h.T().Context(), broker.Stream("refunds"), refund{1}); err != nil {
+			h.T().Fatal(err)
+		}
+		if n := h.Client().XLen(h.T().Context(), "refunds").Val(); n != 1 {
+			h.T().Errorf("XLEN %d", n)
+		}
+	})
+}

@@ -8,7 +8,9 @@ package embedded
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"sync/atomic"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -18,20 +20,26 @@ import (
 )
 
 // Server is one in-process server. It is safe for concurrent use.
-type Server struct{ redis *miniredis.Miniredis }
+type Server struct {
+	redis   *miniredis.Miniredis
+	address string
+}
+
+// servers numbers the servers of the process, so that their addresses differ.
+var servers atomic.Int64
 
 // NewServer starts an empty server. Nothing listens on the network.
 func NewServer() *Server {
 	m := miniredis.NewMiniRedis()
 	// Without it no key would ever expire.
 	m.ClockTTL(true)
-	return &Server{m}
+	return &Server{m, fmt.Sprintf("embedded-%d:6379", servers.Add(1))}
 }
 
 // Client returns a new client of the server, which the caller closes.
 func (s *Server) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: "embedded:6379",
+		Addr: s.address,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			conn, err := s.redis.Dial()
 			if err != nil {

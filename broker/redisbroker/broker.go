@@ -42,6 +42,7 @@ type Broker struct {
 	fixed        bool   // the consumer's name is the user's
 	token        string // proves that a liveness key is this process's own
 	liveness     time.Duration
+	connections  *connections
 
 	mu     sync.Mutex // guards what follows; not held over I/O
 	client *redis.Client
@@ -87,7 +88,7 @@ func newBroker(base *redis.Options, options []Option) *Broker {
 	base.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	base.Dialer = dialer(base)
 	name := consumerName()
-	b := &Broker{base: base, consumer: name, token: name, liveness: defaultLiveness}
+	b := &Broker{base: base, consumer: name, token: name, liveness: defaultLiveness, connections: new(connections)}
 	for _, o := range options {
 		o.apply(b)
 	}
@@ -151,13 +152,14 @@ func (b *Broker) pool() (*redis.Client, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, broker.ErrClosed
+		return nil, errors.New("the broker is closed")
 	}
 	if b.client == nil {
 		if len(b.problems) > 0 {
 			return nil, errors.Join(b.problems...)
 		}
 		options := *b.base
+		options.Dialer = b.connections.dialer(options.Dialer)
 		b.client = redis.NewClient(&options)
 	}
 	return b.client, nil

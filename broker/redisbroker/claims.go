@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/broker"
@@ -14,7 +15,7 @@ type claims struct {
 	s *subscription
 	// native: the server knows XREADGROUP … CLAIM (Redis 8.4). Elsewhere a script looks for idle entries (XPENDING IDLE)
 	// and takes them (XCLAIM), which is XAUTOCLAIM with the delivery count in its answer.
-	native bool
+	native atomic.Bool
 	// sweepAt is when the next read looks for idle entries without CLAIM, which passes over those that have vanished.
 	sweepAt time.Time
 	// filled: the last read brought pending entries, so that the next one asks for new ones alone. Entries that are always
@@ -43,14 +44,14 @@ func (c *claims) probe(ctx context.Context) error {
 		"STREAMS", base(c.s.source.Key)+":probe", ">").Err()
 	switch {
 	case isNoGroup(err) || err == nil:
-		c.native = true
+		c.native.Store(true)
 	case isRefused(err) && strings.HasPrefix(err.Error(), "ERR"):
-		c.native = false
+		c.native.Store(false)
 	default:
 		return err
 	}
 	how := "XREADGROUP CLAIM"
-	if !c.native {
+	if !c.native.Load() {
 		how = "XPENDING IDLE and XCLAIM (the server has no CLAIM)"
 	}
 	c.s.log.Info("claiming idle entries", "subscription", c.s.name, "stream", c.s.source.Key, "claim", c.s.source.Claim, "with", how)
@@ -67,7 +68,7 @@ func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration
 	}
 	// What becomes due after this moment is the next read's, however long taking takes.
 	wait := c.waiting.next(time.Now())
-	if want.Back > 0 && (!c.native || c.sweep()) {
+	if want.Back > 0 && (!c.native.Load() || c.sweep()) {
 		deliveries, err := c.s.take(ctx, "", c.s.source.Claim, want.Back)
 		if err != nil || len(deliveries) > 0 {
 			c.filled = len(deliveries) > 0
@@ -75,7 +76,7 @@ func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration
 			return deliveries, err
 		}
 	}
-	if !c.native || want.Back == 0 {
+	if !c.native.Load() || want.Back == 0 {
 		deliveries, _, err := c.s.readNew(ctx, want.New, min(block, wait), 0, enough)
 		return deliveries, err
 	}
@@ -89,12 +90,15 @@ func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration
 	return deliveries, err
 }
 
+// sweepEvery is how often a subscription with a short claim time looks without CLAIM, which only clears what has vanished.
+const sweepEvery = 2 * time.Second
+
 // sweep tells whether it is time for a look without CLAIM.
 func (c *claims) sweep() bool {
 	now := time.Now()
 	if now.Before(c.sweepAt) {
 		return false
 	}
-	c.sweepAt = now.Add(max(c.s.source.Claim, claimPoll))
+	c.sweepAt = now.Add(max(c.s.source.Claim, sweepEvery))
 	return true
 }

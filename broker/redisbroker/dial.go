@@ -22,11 +22,16 @@ func dialer(options *redis.Options) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
-			return &unreachable{err}, nil //nolint:nilerr // the connection's first use returns it
+			return &unreachable{&dialError{err}}, nil //nolint:nilerr // the connection's first use returns it
 		}
 		return conn, nil
 	}
 }
+
+// dialError is why no connection could be made.
+type dialError struct{ error }
+
+func (e *dialError) Unwrap() error { return e.error }
 
 // unreachable is the connection to a server that could not be dialed.
 type unreachable struct{ err error }

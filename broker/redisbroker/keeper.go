@@ -57,6 +57,12 @@ func (k *keeper) run(ctx context.Context) {
 	defer ticker.Stop()
 	reapAt := time.Now().Add(k.s.alive.ttl / 3)
 	for n := 0; ; n++ {
+		if n%positionEvery != 0 && !k.needed() {
+			if !next(ctx, ticker) {
+				return
+			}
+			continue
+		}
 		consumers, err := k.s.client.XInfoConsumers(ctx, k.s.source.Key, k.s.source.Group).Result()
 		if err == nil {
 			err = k.judge(ctx, consumers)
@@ -69,11 +75,25 @@ func (k *keeper) run(ctx context.Context) {
 			reapAt = now.Add(k.s.alive.ttl / 3)
 		}
 		_ = k.s.lost(err) // the reader says what is wrong with the server
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
+		if !next(ctx, ticker) {
 			return
 		}
+	}
+}
+
+// needed reports whether the subscription depends on a look every second. One that claims, and whose reads do not block
+// for longer, finds by itself what was handed back.
+func (k *keeper) needed() bool {
+	return k.s.claims == nil || k.s.claims.native.Load() && k.s.source.Block > look
+}
+
+// next waits for the ticker, and reports false when ctx ended first.
+func next(ctx context.Context, ticker *time.Ticker) bool {
+	select {
+	case <-ticker.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

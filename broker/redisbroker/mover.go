@@ -149,7 +149,7 @@ func (m *mover) moveMembers(ctx context.Context, members []string) error {
 	}
 	args := append(moveScript.args(8*len(members), keys...), milliseconds(moveLease))
 	targets := make([]int, len(members))
-	var wide [][]broker.Field
+	wide := make(map[int][]broker.Field)
 	for i, text := range members {
 		fields, err := decodeMember([]byte(text))
 		target := moveStream
@@ -167,7 +167,7 @@ func (m *mover) moveMembers(ctx context.Context, members []string) error {
 		case len(fields) > wideFields:
 			// The lease keeps the other movers off while it is written and removed in two steps.
 			target = moveLater
-			wide = append(wide, append(fields, broker.Field{Value: []byte(text)}))
+			wide[i] = fields
 			fields = nil
 		}
 		targets[i] = target
@@ -177,26 +177,25 @@ func (m *mover) moveMembers(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
-	if err := m.moved(reply, targets); err != nil {
-		return err
-	}
-	for _, fields := range wide {
-		if err := m.moveWide(ctx, fields[:len(fields)-1], fields[len(fields)-1].Value); err != nil {
-			return err
+	results, err := m.moved(reply, targets)
+	for i, fields := range wide {
+		if i < len(results) && results[i] == "done" {
+			err = errors.Join(err, m.moveWide(ctx, fields, members[i]))
 		}
 	}
-	return nil
+	return err
 }
 
-// moved counts what the script buried or discarded, and returns the first error that it met.
-func (m *mover) moved(reply any, targets []int) error {
-	results, _ := reply.([]any)
-	if len(results) != len(targets) {
-		return errReply
+// moved counts what the script buried or discarded, and returns what became of each member and the first error.
+func (m *mover) moved(reply any, targets []int) (results []string, failure error) {
+	list, _ := reply.([]any)
+	if len(list) != len(targets) {
+		return nil, errReply
 	}
-	var failure error
-	for i, r := range results {
-		switch text, _ := r.(string); {
+	for i, r := range list {
+		text, _ := r.(string)
+		results = append(results, text)
+		switch {
 		case text == "done" && targets[i] == moveBuried:
 			m.s.config.Buried(broker.ReasonMalformed)
 		case text == "done" && targets[i] == moveNowhere:
@@ -205,12 +204,12 @@ func (m *mover) moved(reply any, targets []int) error {
 			failure = serverError(text)
 		}
 	}
-	return failure
+	return results, failure
 }
 
 // moveWide moves a message with more fields than a script can append: written first, then removed, so that a crash in
 // between leaves it twice and never loses it.
-func (m *mover) moveWide(ctx context.Context, fields []broker.Field, member []byte) error {
+func (m *mover) moveWide(ctx context.Context, fields []broker.Field, member string) error {
 	s := m.s
 	args := append(make([]any, 0, 3+2*len(fields)), "XADD", s.source.Key, "*")
 	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {

@@ -17,6 +17,11 @@ func (b *Broker) Publish(ctx context.Context, to broker.Destination, m broker.Ou
 	if to.Structure() != broker.StructureStream {
 		return fmt.Errorf("publish to %s: only streams can be published to", to)
 	}
+	for _, h := range m.Headers {
+		if h.Name == "" {
+			return fmt.Errorf("publish to %s: a header with the value %q has no name", to, h.Value)
+		}
+	}
 	client, err := b.pool()
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", to, err)

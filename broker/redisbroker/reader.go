@@ -14,6 +14,9 @@ import (
 // readMargin is how much longer than its block a read may take before the connection counts as dead.
 const readMargin = 5 * time.Second
 
+// unblockTime is how long the server may take to end a read before the connection is closed instead.
+const unblockTime = 500 * time.Millisecond
+
 // reader is the connection of a subscription's blocking reads. One goroutine reads; interrupt may come from any other.
 type reader struct {
 	client *redis.Client
@@ -113,6 +116,8 @@ func (r *reader) interrupt(ctx context.Context) {
 
 func (r *reader) unblock(ctx context.Context) bool {
 	id := r.connID.Load()
+	ctx, cancel := context.WithTimeout(ctx, unblockTime)
+	defer cancel()
 	return id != 0 && r.admin.ClientUnblock(ctx, id).Err() == nil
 }
 

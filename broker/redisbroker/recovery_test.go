@@ -27,7 +27,7 @@ func peers(t *testing.T, body func(t *testing.T, client *redis.Client, process f
 		client := server.Client()
 		t.Cleanup(func() { _ = client.Close() })
 		body(t, client, func(options ...redisbroker.Option) *redisbroker.Broker {
-			b := server.Broker(append(options, redisbroker.Liveness(ttl))...)
+			b := server.Broker(append([]redisbroker.Option{redisbroker.Liveness(ttl)}, options...)...)
 			t.Cleanup(func() { _ = b.Close(context.Background()) })
 			return b
 		})
@@ -35,7 +35,7 @@ func peers(t *testing.T, body func(t *testing.T, client *redis.Client, process f
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		t.Parallel()
 		body(t, s.Client(), func(options ...redisbroker.Option) *redisbroker.Broker {
-			b := redisbroker.Standalone(s.URL(), append(options, redisbroker.Liveness(ttl))...)
+			b := redisbroker.Standalone(s.URL(), append([]redisbroker.Option{redisbroker.Liveness(ttl)}, options...)...)
 			t.Cleanup(func() { _ = b.Close(context.Background()) })
 			return b
 		})
@@ -123,7 +123,9 @@ func TestTheLivenessKeyStandsBeforeTheFirstReadAndIsRepaired(t *testing.T) {
 
 func TestEntriesOfADeadOwnerAreTakenAndThoseOfALivingOneAreNot(t *testing.T) {
 	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
-		f := open(t, client, process(), broker.Source{Block: 5 * time.Second})
+		// Long enough for a look that judges at once to be told from one that waits.
+		const ttl = 2500 * time.Millisecond
+		f := open(t, client, process(redisbroker.Liveness(ttl)), broker.Source{Block: 5 * time.Second})
 		opened := time.Now()
 		f.start()
 		var ids []string
@@ -268,6 +270,64 @@ func TestALostGroupGetsBackWhatWasUnsettled(t *testing.T) {
 		}
 		if got := f.settle(copied); got != broker.Done || len(f.pending()) != 1 {
 			t.Errorf("%v, pending %v", got, f.pending())
+		}
+	})
+}
+
+func TestADeletedStreamDoesNotTakeWhatIsInHandWithIt(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond, DelaySet: "z"})
+		for range 4 {
+			f.add("_payload", "b")
+		}
+		ds := f.read(4)
+		client.Del(t.Context(), "s")
+		batch := []*broker.Settlement{
+			{Delivery: ds[0], Action: broker.Copy},
+			{Delivery: ds[1], Action: broker.Delay, Delay: time.Hour},
+			{Delivery: ds[2], Action: broker.Bury, Target: "dlq", Burial: &broker.Burial{Reason: "rejected"}},
+			{Delivery: ds[3], Action: broker.Keep, Count: 1000},
+		}
+		f.sub.Settle(t.Context(), batch)
+		for _, st := range batch {
+			if st.Err == nil || st.Repeated {
+				t.Errorf("%s without a group: %v, %v; a refused try cannot have been carried out", st.Action, st.Result, st.Err)
+			}
+		}
+		f.read(1) // makes the group again
+		f.sub.Settle(t.Context(), batch)
+		for i, want := range []broker.Result{broker.Done, broker.Done, broker.Done, broker.Vanished} {
+			if batch[i].Result != want || batch[i].Err != nil {
+				t.Errorf("%s: %v %v, want %v", batch[i].Action, batch[i].Result, batch[i].Err, want)
+			}
+		}
+		if s, z, d := client.XLen(t.Context(), "s").Val(), client.ZCard(t.Context(), "z").Val(), client.XLen(t.Context(), "dlq").Val(); s != 1 || z != 1 || d != 1 {
+			t.Errorf("%d copies, %d delayed, %d dead letters", s, z, d)
+		}
+	})
+}
+
+func TestAClaimWhoseReplyWasLostIsFoundAgainAndNotChargedTwice(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond, Claim: time.Minute})
+		name := f.consumer()
+		waits := f.add("_payload", "waits")
+		back := f.add("_payload", "back")
+		for _, d := range f.read(2) {
+			f.settle(broker.Settlement{Delivery: d, Action: broker.Keep, Count: d.Count})
+		}
+		// The server gives one of them out again, and this consumer never learns of it.
+		client.Do(t.Context(), "XCLAIM", "s", "g", name, 0, back, "RETRYCOUNT", 2, "JUSTID")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := f.sub.Read(ctx, broker.Want{New: 1, Back: 1}); err == nil {
+			t.Fatal("a read with an ended context succeeded")
+		}
+		if d := f.wait(); d.ID != back || d.Count != 2 {
+			t.Errorf("found %s with count %d, want %s with 2; %s still waits", d.ID, d.Count, back, waits)
+		}
+		if more := f.read(5); len(more) != 0 {
+			t.Errorf("found %d more", len(more))
 		}
 	})
 }

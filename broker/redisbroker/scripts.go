@@ -144,6 +144,13 @@ func isNoGroup(err error) bool {
 	return strings.Contains(text, "NOGROUP") || strings.HasPrefix(text, "UNBLOCKED")
 }
 
+// mayHaveArrived tells that the command behind the error may have been carried out: its reply was lost. Not so where the
+// server refused it, or where no connection could be made.
+func mayHaveArrived(err error) bool {
+	var never *dialError
+	return !isRefused(err) && !errors.As(err, &never)
+}
+
 // isRefused tells that the server itself answered with an error, so that the connection is fine.
 func isRefused(err error) bool {
 	var reply redis.Error

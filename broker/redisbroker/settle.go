@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,12 +34,17 @@ type call struct {
 // Settle sends the batch in one round trip: one XACK for the acknowledgements, one script call for each kind of
 // settlement and hundred entries.
 func (s *subscription) Settle(ctx context.Context, batch []*broker.Settlement) {
+	s.pool.do(ctx, func(ctx context.Context) { s.settle(ctx, batch) })
+}
+
+func (s *subscription) settle(ctx context.Context, batch []*broker.Settlement) {
 	calls, wide := s.calls(batch)
 	if len(calls) > 0 {
 		s.send(ctx, calls)
 	}
 	for _, st := range wide {
 		st.Result, st.Err = s.settleInSteps(ctx, st)
+		st.Repeated = st.Repeated || (st.Err != nil && mayHaveArrived(st.Err))
 	}
 	for _, st := range batch {
 		if errors.Is(st.Err, errWide) {
@@ -50,33 +54,6 @@ func (s *subscription) Settle(ctx context.Context, batch []*broker.Settlement) {
 			st.Result, st.Err = s.settleForgotten(ctx, st)
 		}
 	}
-}
-
-// errPutBack makes the engine settle once more.
-var errPutBack = errors.New("the group had forgotten the entry; it was put back")
-
-// settleForgotten settles an entry that is no longer pending although nobody can have taken it: our key has stood all
-// the while. The group was lost and made again by somebody else, or the whole stream was.
-func (s *subscription) settleForgotten(ctx context.Context, st *broker.Settlement) (broker.Result, error) {
-	put, err := s.keeper.putBackAll(ctx, []abandoned{{s.consumer, broker.Held{ID: st.Delivery.ID, Count: st.Delivery.Count}}})
-	switch {
-	case err != nil:
-		return 0, err
-	case put > 0:
-		return 0, errPutBack
-	}
-	n, err := s.client.XRangeN(ctx, s.source.Key, st.Delivery.ID, st.Delivery.ID, 1).Result()
-	if err != nil {
-		return 0, err
-	}
-	if len(n) > 0 || len(st.Delivery.Fields) == 0 || st.Action == broker.Keep {
-		return broker.Gone, nil
-	}
-	// The entry is gone with its stream, and the only copy of the message is the one in hand.
-	if err := s.write(ctx, st); err != nil {
-		return 0, err
-	}
-	return broker.Done, nil
 }
 
 func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, wide []*broker.Settlement) {
@@ -241,6 +218,7 @@ func (s *subscription) answer(c *call) {
 	if err != nil {
 		for _, st := range c.batch {
 			st.Err = s.lost(fmt.Errorf("%s of stream %q: %w", st.Action, s.source.Key, err))
+			st.Repeated = st.Repeated || mayHaveArrived(err)
 		}
 		return
 	}
@@ -251,7 +229,7 @@ func (s *subscription) answer(c *call) {
 		return
 	}
 	results, _ := reply.([]any)
-	var kept []string
+	var kept []broker.Held
 	for i, st := range c.batch {
 		text := ""
 		if i < len(results) {
@@ -268,7 +246,7 @@ func (s *subscription) answer(c *call) {
 			case st.Action == broker.Delay:
 				s.mover.expect(st.Delay)
 			case st.Action == broker.Keep && s.claims != nil:
-				kept = append(kept, st.Delivery.ID)
+				kept = append(kept, broker.Held{ID: st.Delivery.ID, Count: st.Count})
 			}
 		}
 	}
@@ -299,111 +277,4 @@ func result(st *broker.Settlement, text string) (broker.Result, error) {
 		target = fmt.Sprintf(" to %q", st.Target)
 	}
 	return 0, serverError(fmt.Sprintf("%s of entry %s%s: %s", st.Action, st.Delivery.ID, target, text))
-}
-
-// settleInSteps is the way of an entry with more fields than a script can append: look whether it is still ours, write,
-// acknowledge. A crash between the last two leaves both, so that the message is handled again; it is never lost.
-func (s *subscription) settleInSteps(ctx context.Context, st *broker.Settlement) (broker.Result, error) {
-	group, id, count := s.source.Group, st.Delivery.ID, st.Delivery.Count
-	reply, err := run(ctx, s.client, append(checkScript.args(4, s.source.Key), group, s.consumer, id, count))
-	if err != nil {
-		return 0, s.lost(err)
-	}
-	if text, _ := reply.(string); text != "done" {
-		return result(st, text)
-	}
-	if err := s.write(ctx, st); err != nil {
-		return 0, err
-	}
-	reply, err = run(ctx, s.client, append(ackScript.args(4, s.source.Key), group, s.consumer, id, count))
-	if err != nil {
-		return 0, err
-	}
-	if results, ok := reply.([]any); ok && len(results) == 1 {
-		text, _ := results[0].(string)
-		return result(st, text)
-	}
-	return 0, fmt.Errorf("%s of entry %s: %v", st.Action, id, reply)
-}
-
-// write writes what the settlement leaves, without a look at the entry.
-func (s *subscription) write(ctx context.Context, st *broker.Settlement) error {
-	key, fields := s.source.Key, contents(st)
-	now, err := s.client.Time(ctx).Result()
-	if err != nil {
-		return err
-	}
-	switch st.Action {
-	case broker.Delay:
-		member, err := encodeMember(s.source.Key, s.source.Group, st.Delivery, fields)
-		if err != nil {
-			return err
-		}
-		due := now.UnixMilli() + 1 + delayMilliseconds(st.Delay)
-		return s.client.ZAdd(ctx, s.source.DelaySet, redis.Z{Score: float64(due), Member: member}).Err()
-	case broker.Bury:
-		key = st.Target
-		fields = append(fields, field(broker.FieldAt, strconv.FormatInt(now.UnixMilli(), 10)))
-	}
-	args := append(make([]any, 0, 3+2*len(fields)), "XADD", key, "*")
-	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {
-		return fmt.Errorf("%s of entry %s to %q: %w", st.Action, st.Delivery.ID, key, err)
-	}
-	return nil
-}
-
-// unparkInSteps fetches the entry whose body is no longer in hand, and goes on as with one that is.
-func (s *subscription) unparkInSteps(ctx context.Context, st *broker.Settlement) (broker.Result, error) {
-	data, err := rawReply(ctx, s.client, []any{"XRANGE", s.source.Key, st.Delivery.ID, st.Delivery.ID})
-	if err != nil {
-		return 0, err
-	}
-	r := &reply{data: data}
-	if n, err := r.length(); err != nil || n != 1 {
-		return 0, errors.Join(err, fmt.Errorf("entry %s: %d found", st.Delivery.ID, n))
-	}
-	if _, err := r.length(); err != nil {
-		return 0, err
-	}
-	if _, err := r.text(); err != nil {
-		return 0, err
-	}
-	fields, _, err := r.fields(nil)
-	if err != nil {
-		return 0, err
-	}
-	whole := *st
-	whole.Action, whole.Delivery = broker.Copy, delivery(st.Delivery.ID, st.Delivery.Count, fields)
-	return s.settleInSteps(ctx, &whole)
-}
-
-// Release moves everything that the server lists under this consumer to the one that holds what is free, gives the
-// entries in hand their count and rest back, and removes the consumer.
-func (s *subscription) Release(ctx context.Context, held []broker.Held) error {
-	defer s.reader.close() //nolint:errcheck // nothing is read any more
-	atOnce := max(s.alive.ttl, s.source.Claim)
-	waiting := "0"
-	if s.claims != nil {
-		waiting = "1"
-	}
-	args := make([]any, 0, 6+3*len(held))
-	args = append(args, s.source.Group, s.consumer, freeConsumer, milliseconds(atOnce), waiting, s.alive.token)
-	for _, h := range held {
-		// A peer takes an entry once it has been idle for the whole time: what should rest gets the difference.
-		rest := min(max(h.Due, 0), atOnce)
-		args = append(args, h.ID, h.Count, (atOnce-rest)/time.Millisecond)
-	}
-	args = append(releaseScript.args(len(args), s.source.Key, s.alive.key), args...)
-	for {
-		reply, err := run(ctx, s.client, args)
-		if isNoGroup(err) {
-			return nil // nothing is listed where there is no group
-		}
-		if err != nil {
-			return fmt.Errorf("handing back entries of stream %q at %s: %w", s.source.Key, s.address, err)
-		}
-		if left, _ := reply.(int64); left == 0 {
-			return nil
-		}
-	}
 }

@@ -22,6 +22,7 @@ type subscription struct {
 	consumer string
 	address  string
 	client   *redis.Client
+	pool     *connections // of client
 	reader   *reader
 	alive    *liveness
 	keeper   *keeper
@@ -50,7 +51,7 @@ func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Su
 	}
 	s := &subscription{
 		name: config.Name, source: config.Source, config: config, consumer: b.consumer, address: b.Address(),
-		client: client, reader: newReader(b.base, client, config.Source.Block), log: config.Logger,
+		client: client, pool: b.connections, reader: newReader(b.base, client, config.Source.Block), log: config.Logger,
 	}
 	s.alive, s.keeper = newLiveness(s, b.token, b.liveness), newKeeper(s)
 	if s.source.DelaySet != "" {
@@ -230,15 +231,21 @@ func (s *subscription) findUnseen(ctx context.Context, n int, charged bool) ([]*
 	if charged {
 		raise = 1
 	}
-	args := append(unseenScript.args(4+len(held), s.source.Key), s.source.Group, s.consumer, n, raise)
+	args := append(unseenScript.args(5+len(held), s.source.Key), s.source.Group, s.consumer, n, raise, len(held))
 	for _, h := range held {
 		args = append(args, h.ID)
 	}
 	if s.claims != nil {
-		args = s.claims.waiting.appendIDs(args)
+		for _, e := range s.claims.waiting.entries() {
+			args = append(args, e.id, e.count)
+		}
 	}
 	data, err := s.runRaw(ctx, args)
-	return s.takenBack(ctx, data, err)
+	deliveries, err := s.takenBack(ctx, data, err)
+	if s.claims != nil {
+		s.claims.waiting.back(deliveries)
+	}
+	return deliveries, err
 }
 
 func (s *subscription) takenBack(ctx context.Context, data []byte, err error) ([]*broker.Delivery, error) {
@@ -301,6 +308,10 @@ func (s *subscription) Tasks() []broker.Task {
 	}
 	if s.mover != nil {
 		tasks = append(tasks, broker.Task{Name: "mover", Run: s.mover.run})
+	}
+	for i := range tasks {
+		run := tasks[i].Run
+		tasks[i].Run = func(ctx context.Context) { s.pool.do(ctx, run) }
 	}
 	return tasks
 }

@@ -280,8 +280,8 @@ func TestBuryAppendsWhatHappenedAndTheServersTime(t *testing.T) {
 func TestADelayIsKeptByTheServersClockAndMovedOnce(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
 		f := open(t, client, b, broker.Source{Block: 2 * time.Second, DelaySet: "z", DelayTTL: time.Minute})
-		f.add("_payload", "same", "x", "1", "x", "2")
-		f.add("_payload", "same", "x", "1", "x", "2")
+		f.add("_payload", "same", "x", "1", "x", "2", "h:message-id", "same")
+		f.add("_payload", "same", "x", "1", "x", "2", "h:message-id", "same")
 		var asked time.Time
 		for _, d := range f.read(2) {
 			if asked.IsZero() {
@@ -317,8 +317,16 @@ func TestADelayIsKeptByTheServersClockAndMovedOnce(t *testing.T) {
 func TestTwoMoversMoveAMemberOnce(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
 		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z"})
-		const n = 300
-		for range n {
+		const n, wide = 300, 20
+		many := []string{"_payload", "wide"}
+		for range 2000 {
+			many = append(many, "n", "v")
+		}
+		for i := range n {
+			if i < wide {
+				f.add(many...)
+				continue
+			}
 			f.add("_payload", "b")
 		}
 		for range n {

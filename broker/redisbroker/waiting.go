@@ -1,6 +1,8 @@
 package redisbroker
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,27 +25,31 @@ type waitingRoom struct {
 	mu sync.Mutex // guards what follows; not held over I/O
 	// due holds what has not come back; soon and late are the same entries in order, those that are due later and those
 	// that should have come back by now. Entries that have come back are still in them, and skipped.
-	due        map[string]time.Time
+	due        map[string]waitingEntry
 	soon, late []waitingEntry
 }
 
 type waitingEntry struct {
 	id  string
 	due time.Time
+	// count is the delivery count with which the entry was left. The server's being another one says that the entry came
+	// back and the reply was lost.
+	count int64
 }
 
 func newWaitingRoom(claim time.Duration) *waitingRoom {
-	return &waitingRoom{claim: claim, due: make(map[string]time.Time)}
+	return &waitingRoom{claim: claim, due: make(map[string]waitingEntry)}
 }
 
 // leave notes that entries were left pending now.
-func (w *waitingRoom) leave(ids []string) {
+func (w *waitingRoom) leave(kept []broker.Held) {
 	due := time.Now().Add(w.claim)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, id := range ids {
-		w.due[id] = due
-		w.soon = append(w.soon, waitingEntry{id, due})
+	for _, h := range kept {
+		e := waitingEntry{h.ID, due, h.Count}
+		w.due[h.ID] = e
+		w.soon = append(w.soon, e)
 	}
 }
 
@@ -59,14 +65,11 @@ func (w *waitingRoom) back(deliveries []*broker.Delivery) {
 	}
 }
 
-// appendIDs appends the ids of what is waiting: pending under this consumer and neither in hand nor unseen.
-func (w *waitingRoom) appendIDs(args []any) []any {
+// entries returns what is waiting: pending under this consumer and neither in hand nor unseen.
+func (w *waitingRoom) entries() []waitingEntry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id := range w.due {
-		args = append(args, id)
-	}
-	return args
+	return slices.Collect(maps.Values(w.due))
 }
 
 // next returns how long a read may block until the next entry is due, and claimPoll at most.
@@ -74,14 +77,14 @@ func (w *waitingRoom) next(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.late) > 0 && now.Sub(w.late[0].due) > forgetAfter {
-		if w.due[w.late[0].id].Equal(w.late[0].due) {
+		if w.due[w.late[0].id] == w.late[0] {
 			delete(w.due, w.late[0].id)
 		}
 		w.late = w.late[1:]
 	}
 	for len(w.soon) > 0 {
 		e := w.soon[0]
-		waits := w.due[e.id].Equal(e.due)
+		waits := w.due[e.id] == e
 		if waits && now.Sub(e.due) <= patience {
 			return min(max(e.due.Sub(now), time.Millisecond), claimPoll)
 		}

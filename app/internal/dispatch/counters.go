@@ -51,9 +51,13 @@ func count(d *broker.Delivery, packs bool) counters {
 	}
 	since := c.failures
 	if d.Burial != nil {
-		// A dead letter is written with as many attempts as its retry-count says. More than that was written by somebody
-		// else, and must not give its reader attempts for nothing.
-		since = addSaturating(c.header-min(d.Burial.Attempts, c.header), before)
+		// A dead letter is written with as many attempts as its retry-count says, and copies only raise that. More attempts
+		// than retry-count were written by somebody else, and must not give the reader attempts for nothing.
+		buried := d.Burial.Attempts
+		if buried > c.header {
+			buried = 0
+		}
+		since = addSaturating(c.header-buried, before)
 	}
 	c.attempt = addSaturating(since, 1)
 	return c

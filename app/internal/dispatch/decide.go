@@ -107,7 +107,7 @@ func (r *rules) decide(d *broker.Delivery, c counters, e ending, now time.Time) 
 }
 
 // malformed is what becomes of a message that cannot be decoded. Its fields stay as they are, but for the two headers
-// that never leave a stream.
+// that never leave a stream, and the count of failures that it had before.
 func (r *rules) malformed(d *broker.Delivery, c counters, err error) intent {
 	if r.deadLetter == "" {
 		return intent{action: broker.Ack, discard: whyMalformed}
@@ -182,7 +182,7 @@ func (r *rules) wait(c counters, e ending) (d time.Duration, slowed bool) {
 	default:
 		return bounded(r.backoff(c.attempt, e.err)), false
 	}
-	if d <= 0 && r.limit() == 0 && c.attempt >= slowFrom {
+	if d <= 0 && r.limit() == 0 && (c.attempt >= slowFrom || c.saturated) {
 		d, slowed = r.backoff(c.attempt, e.err), true
 	}
 	return bounded(d), slowed
@@ -222,10 +222,7 @@ func (r *rules) history(d *broker.Delivery, c counters, e ending, now time.Time)
 // bury sends the message to the dead letter; c.failures already counts this attempt if it failed. history is "" where
 // it does not grow.
 func (r *rules) bury(d *broker.Delivery, c counters, e ending, reason, history string) intent {
-	var edits broker.Edits
-	if reason != broker.ReasonMalformed {
-		edits.Set = raised(c)
-	}
+	edits := broker.Edits{Set: raised(c)}
 	if history != "" {
 		edits.Set = append(edits.Set, broker.HeaderLine{Name: broker.HeaderHistory, Value: history})
 	}

@@ -186,13 +186,28 @@ func TestCounters(t *testing.T) {
 		{"a dead letter's copy", buried(entry(1, broker.HeaderRetryCount, "7"), 5), true, 3, 7, 0, false},
 		{"a claimed dead letter", buried(entry(2, broker.HeaderRetryCount, "5"), 5), false, 2, 6, 0, false},
 		{"a dead letter without failures", buried(entry(1), 0), true, 1, 0, 0, false},
-		{"a dead letter whose count was edited", buried(entry(1, broker.HeaderRetryCount, "1"), 5), true, 1, 1, 0, false},
+		{"a dead letter whose count was edited", buried(entry(1, broker.HeaderRetryCount, "1"), 5), true, 2, 1, 0, false},
+		{"a message that only claims to be one", buried(entry(1), math.MaxInt64), true, 1, 0, 0, false},
+		{"a copy of it", buried(entry(1, broker.HeaderRetryCount, "2"), math.MaxInt64), true, 3, 2, 0, false},
 		{"count zero", entry(0), true, 1, 0, 0, false},
 	} {
 		got := count(c.d, c.packs)
 		if got.attempt != c.attempt || got.failures != c.failures || got.losses != c.losses || got.saturated != c.saturated {
 			t.Errorf("%s: %+v", c.name, got)
 		}
+	}
+}
+
+// What failed before it became unreadable has used up attempts, and the reader of its dead letter starts anew.
+func TestAMalformedMessageKeepsTheCountOfItsFailures(t *testing.T) {
+	r := rules{name: "t.h", source: "s", group: "g", deadLetter: "dlq", caps: broker.Capabilities{PacksFailures: true}}
+	d := entry(3001)
+	i := r.malformed(d, count(d, true), errors.New("no"))
+	if i.burial.Attempts != 3 || len(i.edits.Set) != 1 || i.edits.Set[0] != (broker.HeaderLine{Name: broker.HeaderRetryCount, Value: "3"}) {
+		t.Errorf("dlq_attempts %d, edits %v", i.burial.Attempts, i.edits)
+	}
+	if i := r.malformed(entry(1), count(entry(1), true), errors.New("no")); len(i.edits.Set) != 0 {
+		t.Errorf("a message that never failed got %v", i.edits.Set)
 	}
 }
 

@@ -51,6 +51,16 @@ func (h *Holdings) append(x *holding) {
 	h.n++
 }
 
+// replace puts another holder of the same entry into the list, without a moment in between.
+func (h *Holdings) replace(old, x *holding, id string, count int64) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unlink(old)
+	x.id, x.count, x.at = id, count, now
+	h.append(x)
+}
+
 // remove may be called for what is not held (any more).
 func (h *Holdings) remove(x *holding) {
 	h.mu.Lock()

@@ -214,14 +214,16 @@ func (s *settler) finish(it *item) {
 	case broker.Gone:
 		e.log.Debug("the entry had been settled before", "id", it.delivery.ID, "action", it.settlement.Action.String())
 	}
-	e.holdings.remove(&it.holding)
+	if !it.parked || result != broker.Done {
+		e.holdings.remove(&it.holding)
+	}
 	switch {
 	case it.unparking:
 		e.room.left(&e.room.parked)
 		return
 	case it.parked && result == broker.Done:
 		p := &parkedEntry{handedOut: it.delivery.HandedOut, edits: it.copy, delivery: it.body}
-		e.holdings.add(&p.holding, strings.Clone(it.delivery.ID), it.settlement.Count, time.Now())
+		e.holdings.replace(&it.holding, &p.holding, strings.Clone(it.delivery.ID), it.settlement.Count)
 		e.parking.add(it.due, p)
 	case it.parked:
 		e.room.parked.Add(-1)
@@ -259,8 +261,7 @@ func (e *Engine) unpark(p *parkedEntry) {
 		action = broker.Unpark
 	}
 	it.settlement = broker.Settlement{Delivery: it.delivery, Action: action, Edits: p.edits}
-	e.holdings.remove(&p.holding)
-	e.holdings.add(&it.holding, it.delivery.ID, it.delivery.Count, time.Now())
+	e.holdings.replace(&p.holding, &it.holding, it.delivery.ID, it.delivery.Count)
 	e.settler.submit(it)
 }
 

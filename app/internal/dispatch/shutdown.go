@@ -112,6 +112,9 @@ func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-
 	e.handBackAside()
 	e.endAlive()
 	e.untilRelease.Wait()
+	if isClosed(now) {
+		release = min(release, lastRelease)
+	}
 	releaseCtx, cancel := context.WithTimeout(ctx, release)
 	defer cancel()
 	e.heldMu.Lock()
@@ -141,6 +144,15 @@ func leftover(it *item) broker.Held {
 		return broker.Held{ID: it.delivery.ID, Count: it.settlement.Count, Due: max(time.Until(it.due), 0)}
 	}
 	return broker.Held{ID: it.delivery.ID, Count: max(it.delivery.Count-1, 0)}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // waitFor waits for done, at most for d, and less when now is closed. It reports whether done came.

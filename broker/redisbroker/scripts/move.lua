@@ -4,12 +4,17 @@
 local result, i = {}, 2
 while i <= #ARGV do
   local member, target, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local status = 'gone'
-  if redis.call('ZSCORE', KEYS[1], member) then
+  local status, score = 'gone', redis.call('ZSCORE', KEYS[1], member)
+  if score then
     status = 'done'
     if target < 0 then
       local t = redis.call('TIME')
-      redis.call('ZADD', KEYS[1], string.format('%.0f', tonumber(t[1]) * 1000 + tonumber(ARGV[1])), member)
+      local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000
+      if tonumber(score) <= now then
+        redis.call('ZADD', KEYS[1], string.format('%.0f', now + tonumber(ARGV[1])), member)
+      else
+        status = 'gone' -- another mover has put it off
+      end
     else
       -- Append first: a script that stops at a failed write must not have removed the member.
       local reply = target > 0 and redis.pcall('XADD', KEYS[target], '*', unpack(ARGV, i + 3, i + 2 + n))

@@ -1,0 +1,80 @@
+package redisbroker
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// abortAfter is how long a command may go on after its context has ended. go-redis heeds a context's deadline while it
+// waits for a reply, and not its end.
+const abortAfter = 250 * time.Millisecond
+
+// connections are the open connections of a broker's pool, so that a stop need not wait for a server that stands still.
+// Safe for concurrent use.
+type connections struct {
+	mu   sync.Mutex
+	open map[*connection]struct{}
+}
+
+// connection takes itself off the list when it is closed.
+type connection struct {
+	net.Conn
+	of *connections
+}
+
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// dialer returns a dialer whose connections are on the list.
+func (cs *connections) dialer(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c := &connection{conn, cs}
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		if cs.open == nil {
+			cs.open = make(map[*connection]struct{})
+		}
+		cs.open[c] = struct{}{}
+		return c, nil
+	}
+}
+
+// abort ends every command under way. The pool makes new connections for later ones.
+func (cs *connections) abort() {
+	cs.mu.Lock()
+	open := make([]*connection, 0, len(cs.open))
+	for c := range cs.open {
+		open = append(open, c)
+	}
+	cs.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // the command reports it
+	}
+}
+
+// do runs f, and ends the commands under way where f goes on after its context has ended.
+func (cs *connections) do(ctx context.Context, f func(context.Context)) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(abortAfter)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+			cs.abort()
+		}
+	})
+	f(ctx)
+	close(done)
+	stop()
+}
