@@ -135,13 +135,15 @@ func run(ctx context.Context, client *redis.Client, args []any) (any, error) {
 
 func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
-// isNoGroup tells that the group, or the stream with it, is not there (any more).
+// isNoGroup tells that the group, or the stream with it, is not there (any more). A server that becomes a replica ends
+// blocked reads with the same code and other words, and has lost nothing: putting back what is in hand would revive what
+// is just being settled.
 func isNoGroup(err error) bool {
 	if err == nil {
 		return false
 	}
 	text := err.Error()
-	return strings.Contains(text, "NOGROUP") || strings.HasPrefix(text, "UNBLOCKED")
+	return strings.Contains(text, "NOGROUP") || strings.HasPrefix(text, "UNBLOCKED") && !strings.Contains(text, "instance state changed")
 }
 
 // mayHaveArrived tells that the command behind the error may have been carried out: its reply was lost. Not so where the
