@@ -4,7 +4,6 @@ package chaos
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -184,6 +183,8 @@ func (s *supervisor) stop() {
 	s.release()
 	alive := s.alive()
 	for _, p := range alive {
+		// Before it reads a process may not even have asked for signals yet.
+		await(s.t, patience, "the last workers read", func() bool { return s.ready(p) || p.hasEnded() })
 		p.terminate()
 	}
 	for _, p := range alive {
@@ -274,5 +275,5 @@ func (p *process) wait(d time.Duration) error {
 // ready reports whether every subscription of the process reads.
 func (s *supervisor) ready(p *process) bool {
 	_, err := os.Stat(filepath.Join(s.order.Journal, "ready-"+strconv.Itoa(p.number)))
-	return !errors.Is(err, os.ErrNotExist)
+	return err == nil
 }
