@@ -19,7 +19,8 @@ const (
 	lastWrites = 250 * time.Millisecond
 	// lastRelease is how long handing back may take after that.
 	lastRelease = 250 * time.Millisecond
-	// calmWrites replaces both where no handler had to be cut: a slow server gets time then.
+	// calmWrites is what both may take at most of the grace time that the handlers have left over: a slow server gets time
+	// then.
 	calmWrites = 5 * time.Second
 )
 
@@ -45,9 +46,9 @@ func (e *Engine) Shutdown(ctx context.Context, grace time.Duration, now <-chan s
 	}()
 
 	var problems []error
-	write, release := calmWrites, calmWrites
+	over := time.Now().Add(grace)
 	if !waitFor(idle, grace, now) {
-		write, release = lastWrites, lastRelease
+		over = time.Time{}
 		e.isCut.Store(true)
 		e.cut(ErrShutdown)
 		if !waitFor(idle, afterCut, nil) {
@@ -62,7 +63,7 @@ func (e *Engine) Shutdown(ctx context.Context, grace time.Duration, now <-chan s
 	<-e.stopped
 	<-e.readDone
 
-	problems = append(problems, e.flush(ctx, write, release, now)...)
+	problems = append(problems, e.flush(ctx, over, now)...)
 	e.cut(ErrShutdown)
 	return errors.Join(problems...)
 }
@@ -90,7 +91,8 @@ func (e *Engine) abandon(grace time.Duration) []error {
 }
 
 // flush writes the settlements that are left, ends everything that runs in the background and hands back the rest.
-func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-chan struct{}) []error {
+// over is when the grace time is.
+func (e *Engine) flush(ctx context.Context, over time.Time, now <-chan struct{}) []error {
 	close(e.settler.closing)
 	written := make(chan struct{})
 	go func() {
@@ -98,7 +100,7 @@ func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-
 		e.background.Wait()
 	}()
 	// Even a shutdown that is to end now leaves a moment for what has been answered.
-	if !waitFor(written, write-lastWrites, now) && !waitFor(written, lastWrites, nil) {
+	if !waitFor(written, calm(over), now) && !waitFor(written, lastWrites, nil) {
 		e.endSettles()
 		<-written
 	}
@@ -112,8 +114,9 @@ func (e *Engine) flush(ctx context.Context, write, release time.Duration, now <-
 	e.handBackAside()
 	e.endAlive()
 	e.untilRelease.Wait()
-	if isClosed(now) {
-		release = min(release, lastRelease)
+	release := lastRelease
+	if !isClosed(now) {
+		release = max(release, calm(over))
 	}
 	releaseCtx, cancel := context.WithTimeout(ctx, release)
 	defer cancel()
@@ -145,6 +148,9 @@ func leftover(it *item) broker.Held {
 	}
 	return broker.Held{ID: it.delivery.ID, Count: max(it.delivery.Count-1, 0)}
 }
+
+// calm is how long a step may take of what is left of the grace time.
+func calm(over time.Time) time.Duration { return min(max(time.Until(over), 0), calmWrites) }
 
 func isClosed(c <-chan struct{}) bool {
 	select {
