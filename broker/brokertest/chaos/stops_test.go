@@ -25,7 +25,7 @@ func TestStopsUnderLoadLeaveNothingBehind(t *testing.T) {
 		m := mount{Stream: "stops", Group: "g", DeadLetter: "stops.dlq", MaxAttempts: 3, MaxDeliveries: 2, Prefetch: 20}
 		s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: 30 * time.Second, Grace: 5 * time.Second, Mounts: []mount{m}})
 		// More than can be handled between the stops, so that every one of them comes in the middle of work.
-		jobs := ordinary(stops*60, 0)
+		jobs := ordinary(stops*80, 0)
 		for i := range jobs {
 			jobs[i].Steps[0].Work = rand.N(20 * time.Millisecond) //nolint:gosec // any will do
 		}
