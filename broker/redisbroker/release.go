@@ -2,7 +2,9 @@ package redisbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/millrace-go/millrace/broker"
@@ -29,6 +31,11 @@ func (s *subscription) Release(ctx context.Context, held []broker.Held) error {
 		reply, err := run(ctx, s.client, args)
 		if isNoGroup(err) {
 			return nil // nothing is listed where there is no group
+		}
+		if errors.Is(err, net.ErrClosed) && ctx.Err() == nil {
+			// A connection from the pool that an aborted command had closed: nothing was sent, the pool has dropped it, and
+			// handing back twice changes nothing.
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("handing back entries of stream %q at %s: %w", s.source.Key, s.address, err)
