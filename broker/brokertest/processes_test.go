@@ -15,8 +15,8 @@ import (
 	"github.com/millrace-go/millrace/broker/redistest"
 )
 
-// livenessTTL is the liveness of tests in which processes die: the least that is allowed.
-const livenessTTL = time.Second
+// livenessTTL is the liveness of tests in which processes die: short, and longer than a busy machine keeps one waiting.
+const livenessTTL = 2 * time.Second
 
 // site is a server on which processes come and go. The brokers of its target have the short liveness, too.
 type site struct {

@@ -13,7 +13,12 @@ const serviceSource = `package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 
+	"github.com/millrace-go/millrace/app"
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/broker/embedded"
 	"github.com/millrace-go/millrace/outcome"
 )
 
@@ -21,16 +26,29 @@ import (
 
 type refund struct{ ID int }
 
+var done, stop = context.WithCancel(context.Background())
+
 //stream:subscriber stream=refunds group=refunds claim=30s
-func ProcessRefund(context.Context, refund) outcome.HandlerOutcome { return outcome.Ack() }
+func ProcessRefund(ctx context.Context, r refund) outcome.HandlerOutcome {
+	fmt.Println("refund", r.ID, "attempt", app.MessageFrom(ctx).Attempt)
+	stop()
+	return outcome.Ack()
+}
 
 func main() {
-	fmt.Printf("%+v\n", ProcessRefundSubscription.Spec())
+	a := app.New("service", "0.1.0", app.Logger(slog.New(slog.DiscardHandler)))
+	m := a.Broker(embedded.New())
+	m.Mount(ProcessRefundSubscription, app.MaxAttempts(5))
+	a.AfterStartup(func(ctx context.Context) error { return m.Publish(ctx, broker.Stream("refunds"), refund{7}) })
+	if err := a.Run(done); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 }
 `
 
 // TestAModuleOutsideTheRepository does what the documentation tells a user to do, with nothing prepared but an empty
-// module: the replacement, the tool line, tidy, generate, build, run.
+// module: the replacement, the tool line, tidy, generate, build, and a handler that runs.
 func TestAModuleOutsideTheRepository(t *testing.T) {
 	dir := t.TempDir()
 	checkout := checkout(t)
@@ -64,7 +82,7 @@ func TestAModuleOutsideTheRepository(t *testing.T) {
 	run("go", "generate", "./...")
 	run("go", "build", "-o", filepath.Join(dir, "service"), ".")
 	got := run(filepath.Join(dir, "service"))
-	want := "{Name:main.ProcessRefund Stream:refunds Group:refunds Claim:30s Start: DelaySet: DelayTTL:0s Block:0s Timeout:0s}\n"
+	const want = "refund 7 attempt 1\n"
 	if got != want {
 		t.Errorf("the service printed %q, want %q", got, want)
 	}
