@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,10 +16,10 @@ func TestReadingAheadDoesNotStarveWhatIsTakenBack(t *testing.T) {
 	for _, claim := range []time.Duration{0, time.Minute} {
 		t.Run(claim.String(), func(t *testing.T) {
 			paused(t, func(s *service) {
-				taken := 0
+				var taken atomic.Int64
 				s.mount(streamrt.Spec{Claim: claim}, func(_ context.Context, body string) outcome.HandlerOutcome {
 					if body == "left" {
-						taken++
+						taken.Add(1)
 					}
 					time.Sleep(100 * time.Millisecond)
 					return outcome.Ack()
@@ -31,8 +32,8 @@ func TestReadingAheadDoesNotStarveWhatIsTakenBack(t *testing.T) {
 				}
 				s.start()
 				s.Advance(60 * time.Second)
-				if taken != 5 {
-					s.t.Errorf("%d of 5 were taken back after %d runs", taken, s.ran())
+				if taken.Load() != 5 {
+					s.t.Errorf("%d of 5 were taken back after %d runs", taken.Load(), s.ran())
 				}
 				if s.ran() < 1000 {
 					s.t.Errorf("%d runs in a minute: the slots were not kept busy", s.ran())
