@@ -178,6 +178,9 @@ func (a *App) connect(ctx context.Context, g *group) []error {
 		case <-limited.Done():
 			timer.Stop()
 		}
+		if ctx.Err() != nil {
+			return []error{fmt.Errorf("app: %s had not answered yet: %w", g.broker.Address(), err)}
+		}
 		return []error{fmt.Errorf("app: %s did not answer within %s (StartTimeout): %w", g.broker.Address(), a.startTimeout, err)}
 	}
 }
