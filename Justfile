@@ -7,7 +7,7 @@ _default:
 check:
   test -z "$(git ls-files -z '*.go' | xargs -0 gofmt -l | tee /dev/stderr)"
   go vet ./...
-  golangci-lint run ./... ./.ci/testsummary
+  golangci-lint run ./... ./.ci/testsummary ./.ci/mutants
 
 # every test that this machine can run; names what to install for the rest
 test *args:

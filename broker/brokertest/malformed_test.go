@@ -127,8 +127,8 @@ func TestAPanicDisturbsNobody(t *testing.T) {
 		k, r := uniqueKeys(), &recorder{}
 		r.answer = func(_ context.Context, _ int, c call) outcome.HandlerOutcome {
 			if c.payload == "50" {
-				var none *order
-				return outcome.RetryAfter(time.Duration(none.ID))
+				orders := map[string]*order{}
+				return outcome.RetryAfter(time.Duration(orders["none"].ID))
 			}
 			return outcome.Ack()
 		}

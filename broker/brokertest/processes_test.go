@@ -151,18 +151,6 @@ func (r *recorder) of(body string) []call {
 	return calls
 }
 
-// overlaps returns two calls that ran at the same time, if any did.
-func overlaps(calls []call) (a, b call, any bool) {
-	for i, a := range calls {
-		for _, b := range calls[i+1:] {
-			if b.began.Before(a.ended) && a.began.Before(b.ended) {
-				return a, b, true
-			}
-		}
-	}
-	return a, b, false
-}
-
 // connectionsOf are the ids of the connections in an answer of CLIENT LIST that use the database.
 func connectionsOf(list string, db int) map[string]bool {
 	ids := map[string]bool{}
