@@ -99,8 +99,9 @@ func (c *idle) check(t *testing.T, measured time.Duration) {
 	if rate > c.most {
 		t.Errorf("%s: %.1f commands a second, want %.0f at most", c.name, rate, c.most)
 	}
-	// A command that is slow by itself is slow each time; one now and then is the machine's doing.
-	if len(slow) > 2 {
+	// Each of the looks comes about once a second. One that is slow by itself is slow each time; some of them are the
+	// machine's doing.
+	if float64(len(slow)) > measured.Seconds()*2/3 {
 		t.Errorf("%s: %d commands took longer than 10 ms: %v", c.name, len(slow), slow[0].Args)
 	}
 	c.svc.stop(t)
