@@ -199,14 +199,7 @@ func (e *Engine) lost(ids []string) {
 }
 
 // isStopping reports whether the shutdown has begun.
-func (e *Engine) isStopping() bool {
-	select {
-	case <-e.stopping:
-		return true
-	default:
-		return false
-	}
-}
+func (e *Engine) isStopping() bool { return isClosed(e.stopping) }
 
 // handBack notes a delivery that Release is to hand back as if it had never been handed out.
 func (e *Engine) handBack(d *broker.Delivery) {

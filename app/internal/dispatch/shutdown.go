@@ -171,10 +171,5 @@ func waitFor(done <-chan struct{}, d time.Duration, now <-chan struct{}) bool {
 	case <-now:
 	case <-timer.C:
 	}
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
+	return isClosed(done)
 }
