@@ -20,6 +20,9 @@ type Message = streamrt.Message
 // Headers are the headers of a message.
 type Headers = streamrt.Headers
 
+// Field is one flat field of a stream entry, see [Message].
+type Field = streamrt.Field
+
 // DeadLetterFacts is how and where a message died.
 type DeadLetterFacts = streamrt.DeadLetterFacts
 

@@ -19,9 +19,17 @@ type PayloadCodec interface {
 // Codec decodes the body of a message into a T. The generated call names one of the functions of this package that
 // return it; inference finds T, so a codec that cannot produce the handler's payload type does not compile.
 type Codec[T any] struct {
-	name   string
+	name string
+	// err is why decode can only fail.
+	err    error
 	decode func(in *Incoming, fallback PayloadCodec) (T, error)
 }
+
+// The names of the codecs that read an entry without help from a [PayloadCodec].
+const (
+	codecRaw    = "raw"
+	codecFields = "fields"
+)
 
 var (
 	errNoPayload = errors.New("the entry has no _payload field: it was not published by this library, and only codec=raw reads such entries")
@@ -49,7 +57,7 @@ func JSON[T any]() Codec[T] {
 
 // Raw hands the body over as it is. The handler owns the bytes. An entry without a body gives an empty one.
 func Raw[T ~[]byte]() Codec[T] {
-	return Codec[T]{name: "raw", decode: func(in *Incoming, _ PayloadCodec) (T, error) { return T(in.Body), nil }}
+	return Codec[T]{name: codecRaw, decode: func(in *Incoming, _ PayloadCodec) (T, error) { return T(in.Body), nil }}
 }
 
 func unmarshal[T any](in *Incoming, codec PayloadCodec, pointer bool) (T, error) {

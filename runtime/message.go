@@ -30,9 +30,17 @@ type Message struct {
 	Deliveries int
 	// Headers are the message's headers; nil where it has none. The map belongs to this delivery.
 	Headers Headers
+	// Fields are the flat fields of a stream entry as they stand there: order, repeated names and bytes are kept, and what
+	// this library wrote is among them (h:retry-count, for example). They are there for codec=fields, and for codec=raw
+	// where the entry has no payload; nil otherwise, so that other messages do not pay for them. The slice belongs to this
+	// delivery.
+	Fields []Field
 	// DeadLetter says how the message died where it is a dead letter, and is nil where it is none.
 	DeadLetter *DeadLetterFacts
 }
+
+// Field is one flat field of a stream entry. Name and Value hold the bytes of the entry, which need not be text.
+type Field struct{ Name, Value string }
 
 // DeadLetterFacts is how and where a message died: the dlq_* fields of a dead letter.
 type DeadLetterFacts struct {
@@ -52,6 +60,7 @@ type DeadLetterFacts struct {
 
 // Incoming is a message on its way to a handler: what a [Codec] decodes from.
 type Incoming struct {
+	// Message has its Fields where [Subscription.ReadsFields] asks for them.
 	Message Message
 	// Body is the payload. HasBody tells an empty one from none.
 	Body    []byte

@@ -25,10 +25,25 @@ const (
 type Spec struct {
 	// Name stands in logs, metrics and dead letters: package.Func or package.Type.Method unless the directive says name=.
 	Name string
-	// Stream is the key of the source stream.
+	// Stream is the key of the source stream. Exactly one of Stream, List, Channel and Pattern is given.
 	Stream string
+	// List is the key of the source list.
+	List string
+	// Channel is the name of the source channel.
+	Channel string
+	// Pattern is a glob over the names of the source channels.
+	Pattern string
+	// Sharded subscribes to Channel where its slot lives (SSUBSCRIBE), not to a broadcast of the whole cluster.
+	Sharded bool
+	// Reliable keeps what is taken from List in an in-flight list until it is settled, so that a crash loses nothing.
+	Reliable bool
 	// Group is the consumer group; empty means the broker's DefaultGroup.
 	Group string
+	// Task makes the subscription take only messages whose task header is this name. Several subscriptions may share one
+	// stream and group so.
+	Task string
+	// Foreign says that Stream belongs to others: nothing is ever appended to it, trimmed or deleted. Retries stay pending.
+	Foreign bool
 	// Claim makes the subscription take pending entries of its group back once they have been idle for this long.
 	Claim time.Duration
 	// Reclaim makes the subscription read nothing new and take only entries of its group that have been idle for this long

@@ -11,6 +11,7 @@ import (
 type Subscription struct {
 	spec    Spec
 	codec   string
+	err     error
 	prepare func(in *Incoming, fallback PayloadCodec) (func(context.Context) outcome.HandlerOutcome, error)
 }
 
@@ -19,6 +20,17 @@ func (s Subscription) Spec() Spec { return s.spec }
 
 // Codec returns the name of the codec that the directive chose, or "" where the mount or the broker decides.
 func (s Subscription) Codec() string { return s.codec }
+
+// Err returns why no message can ever be decoded, such as a payload type that the codec cannot fill, and nil where
+// nothing is wrong. An app does not start with such a subscription. streamgen refuses most of this; Subscribe may be
+// called by hand.
+func (s Subscription) Err() error { return s.err }
+
+// ReadsFields reports whether in.Message.Fields must be filled in for Prepare and the handler: always for codec=fields,
+// and for codec=raw where in has no body.
+func (s Subscription) ReadsFields(in *Incoming) bool {
+	return s.codec == codecFields || s.codec == codecRaw && !in.HasBody
+}
 
 // IsZero reports whether s was not made by a Subscribe function.
 func (s Subscription) IsZero() bool { return s.prepare == nil }
@@ -85,6 +97,7 @@ func bind[T any](spec Spec, codec Codec[T], h func(context.Context, T) outcome.H
 	return Subscription{
 		spec:  spec,
 		codec: codec.name,
+		err:   codec.err,
 		prepare: func(in *Incoming, fallback PayloadCodec) (func(context.Context) outcome.HandlerOutcome, error) {
 			v, err := codec.decode(in, fallback)
 			if err != nil {
