@@ -29,8 +29,10 @@ type Broker interface {
 	Inspect(ctx context.Context, keys []KeyUse) []error
 	// Subscribe prepares one subscription: its consumer group exists when it returns.
 	Subscribe(ctx context.Context, config Config) (Subscription, error)
-	// Publish sends one message, connecting at the first use. A nil error means that it was written once.
-	Publish(ctx context.Context, to Destination, m Outgoing) error
+	// Publish sends messages in as few round trips as it can, connecting at the first use, and returns one error for each.
+	// A nil error means that the message was written once; after an error that came from the connection it may have been.
+	// No message is sent a second time.
+	Publish(ctx context.Context, messages []Outgoing) []error
 	// Close ends the connections. Subscriptions are closed before it.
 	Close(ctx context.Context) error
 }
@@ -43,11 +45,13 @@ const (
 	StructureStream Structure = iota + 1
 	StructureList
 	StructureChannel
+	// StructurePattern is a glob over channels. It is read and never published to.
+	StructurePattern
 	// StructureSortedSet is what a delay set is. Nothing reads or publishes to one directly.
 	StructureSortedSet
 )
 
-var structureNames = [...]string{"none", "stream", "list", "channel", "sorted set"}
+var structureNames = [...]string{"none", "stream", "list", "channel", "pattern", "sorted set"}
 
 // String returns the name that errors use.
 func (s Structure) String() string { return structureNames[s] }
@@ -56,7 +60,18 @@ func (s Structure) String() string { return structureNames[s] }
 type Source struct {
 	Structure Structure
 	Key       string
-	Group     string
+	// Group is the consumer group of a stream; "" on everything else.
+	Group string
+	// Reliable keeps what is taken from a list in a list in flight until it is settled.
+	Reliable bool
+	// Sharded reads a channel with SSUBSCRIBE.
+	Sharded bool
+	// Foreign: the stream belongs to others; nothing is ever written to it, and what is to be retried stays pending.
+	Foreign bool
+	// Defers: messages may have to be put off for a process that knows them, see [Defer].
+	Defers bool
+	// OutRetry is the full name of the channel that takes the copies of a pattern's messages.
+	OutRetry string
 	// Claim makes pending entries come back once they have been idle for so long; 0 is off.
 	Claim time.Duration
 	// Reclaim makes the subscription read nothing new and take only entries that have been idle for so long and whose
@@ -159,6 +174,16 @@ type Task struct {
 
 // Capabilities is what a source can do, which is what decides how an outcome is settled.
 type Capabilities struct {
+	// Acks: a message stays on the server until it is settled. Without it a message is gone as soon as it is read: Ack and
+	// Keep do nothing, Copy and Bury only write, and a delay is kept in the process, body and all.
+	Acks bool
+	// Refetches: the server can copy an entry whose body is no longer in hand ([Unpark]).
+	Refetches bool
+	// InPlace: no copy is ever made; what is to be retried stays pending and runs again in the process that has it.
+	InPlace bool
+	// Addressee is what a copy carries in its header retry-group, so that nobody else takes it for a message of theirs; ""
+	// where copies go to whoever reads them.
+	Addressee string
 	// KeepsPending: an entry whose retry is due later may stay pending and comes back by itself after Claim (claiming).
 	KeepsPending bool
 	// Claim is how long that takes.
@@ -191,6 +216,10 @@ type Delivery struct {
 	Fields []Field
 	// Fault is why the entry cannot be taken apart; the entry is malformed then. nil otherwise.
 	Fault error
+	// Newer: a later version of this library wrote the message. It is put off for a process that can read it.
+	Newer bool
+	// Channel is the channel that a message of a pattern came from, "" on everything else.
+	Channel string
 }
 
 // Field is one field of a stream entry. The slices belong to the delivery and are not changed.
@@ -218,9 +247,13 @@ func (d *Delivery) MessageID() string {
 	return d.ID
 }
 
-// Held is a delivery that is handed back.
+// Held is a delivery that is in hand or is handed back.
 type Held struct {
 	ID string
+	// Delivery is the whole delivery where its body is still in hand. It is given to Release only.
+	Delivery *Delivery
+	// Started: its handler has begun.
+	Started bool
 	// Count is the delivery count that the entry gets back.
 	Count int64
 	// Due is how long the entry should still rest before a peer takes it; 0 is at once.

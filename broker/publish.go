@@ -1,5 +1,7 @@
 package broker
 
+import "time"
+
 // The headers that the library reads and writes. Everything else is the application's.
 const (
 	// HeaderRetryCount counts the failures of the message, over all its copies.
@@ -34,6 +36,12 @@ type Destination struct {
 // Stream is the stream of that key (without the broker's prefix).
 func Stream(key string) Destination { return Destination{StructureStream, key} }
 
+// List is the list of that key: publishing is LPUSH, consumers take from the right.
+func List(key string) Destination { return Destination{StructureList, key} }
+
+// Channel is the channel of that name. Who is not subscribed at the moment does not get the message.
+func Channel(name string) Destination { return Destination{StructureChannel, name} }
+
 // Structure returns the kind of the destination, 0 for the zero Destination.
 func (d Destination) Structure() Structure { return d.structure }
 
@@ -45,8 +53,16 @@ func (d Destination) String() string { return d.structure.String() + " " + d.key
 
 // Outgoing is an encoded message on its way to a destination.
 type Outgoing struct {
+	To      Destination
 	Body    []byte
 	Headers []HeaderLine
+	// DelaySet is the key of the sorted set in which the message waits for Delay before it goes to its destination; "" is
+	// at once.
+	DelaySet string
+	Delay    time.Duration
+	// MaxLen and MinID trim the stream in the same step; 0 and "" do not.
+	MaxLen int64
+	MinID  string
 }
 
 // PublishOption changes how one message is published.
@@ -73,9 +89,28 @@ func (h headerOption) applyPublish(o *Outgoing) {
 // is published starts anew.
 func Header(name, value string) PublishOption { return headerOption{name, value} }
 
+type publishOption func(*Outgoing)
+
+func (f publishOption) applyPublish(o *Outgoing) { f(o) }
+
+// After lets the message wait in the sorted set of that key for d, by the server's clock (ZADD), and then go to its
+// destination, a stream or a reliable list. Some running subscription has to have the set as its delay-set: it is what
+// moves the message. A message that was published so has no group and goes to all. A d of 0 or less is at once.
+func After(delaySet string, d time.Duration) PublishOption {
+	return publishOption(func(o *Outgoing) { o.DelaySet, o.Delay = delaySet, d })
+}
+
+// MaxLen trims the stream to about n entries in the step that appends this one (XADD MAXLEN ~ n), unread and pending
+// ones included: see Retain on the mount for a way that spares them. At least 1.
+func MaxLen(n int64) PublishOption { return publishOption(func(o *Outgoing) { o.MaxLen = n }) }
+
+// MinID trims entries with a lower id in the step that appends this one (XADD MINID ~ id), unread and pending ones
+// included.
+func MinID(id string) PublishOption { return publishOption(func(o *Outgoing) { o.MinID = id }) }
+
 // NewOutgoing applies the options to a body.
-func NewOutgoing(body []byte, options ...PublishOption) Outgoing {
-	o := Outgoing{Body: body}
+func NewOutgoing(to Destination, body []byte, options ...PublishOption) Outgoing {
+	o := Outgoing{To: to, Body: body}
 	for _, option := range options {
 		if option != nil {
 			option.applyPublish(&o)

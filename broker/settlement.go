@@ -20,12 +20,17 @@ const (
 	Bury
 	// Keep leaves the entry pending under this consumer, with the delivery count Count and idle time zero.
 	Keep
+	// Defer puts the message off for a process that knows its task or its version: into the delay set or, without one,
+	// into the set that the source keeps for this, with Edits and the header unknown-since (the server's time, set once).
+	// It is due after Delay at first and then as long again as it has been unknown, at most 5 minutes. Where
+	// unknown-since is Limit ago or more nothing is done, and the result is Overdue.
+	Defer
 	// Unpark is Copy for an entry that was kept with [Keep] and whose body is no longer in hand: the server copies it
 	// from the stream. The Delivery holds ID and Count only.
 	Unpark
 )
 
-var actionNames = [...]string{"none", "ack", "copy", "delay", "bury", "keep", "unpark"}
+var actionNames = [...]string{"none", "ack", "copy", "delay", "bury", "keep", "defer", "unpark"}
 
 // String returns the name that logs use.
 func (a Action) String() string { return actionNames[a] }
@@ -37,8 +42,10 @@ type Settlement struct {
 	Action   Action
 	// Edits are how the headers of the copy, the delayed message or the dead letter differ from the entry's.
 	Edits Edits
-	// Delay is how long from now, for Delay. It is never negative.
+	// Delay is how long from now, for Delay and Defer. It is never negative.
 	Delay time.Duration
+	// Limit is how long a message may stay unknown, for Defer.
+	Limit time.Duration
 	// Target is the full key of the dead letter, for Bury.
 	Target string
 	// Burial is what the dead letter says, for Bury. At is set by the server.
@@ -75,9 +82,13 @@ const (
 	// Vanished: the entry was deleted or trimmed. For Unpark, whose body is not in hand, it was acknowledged; for Keep
 	// nothing was done, and the engine settles the entry with a copy from the body in hand.
 	Vanished
+	// Overdue: a message was to be put off that has been unknown for too long; nothing was done.
+	Overdue
+	// Unheard: the copy or the dead letter was published on a channel, and nobody received it.
+	Unheard
 )
 
-var resultNames = [...]string{"failed", "done", "lost", "gone", "vanished"}
+var resultNames = [...]string{"failed", "done", "lost", "gone", "vanished", "overdue", "unheard"}
 
 // String returns the name that logs use.
 func (r Result) String() string { return resultNames[r] }
