@@ -214,6 +214,9 @@ type Delivery struct {
 	Burial *Burial
 	// Fields are all the fields of a stream entry as they stand there, repeated names and order kept.
 	Fields []Field
+	// Raw is a message of a list or a channel as it stood there, envelope included; what is written again is made from it.
+	// It is nil on streams.
+	Raw []byte
 	// Fault is why the entry cannot be taken apart; the entry is malformed then. nil otherwise.
 	Fault error
 	// Newer: a later version of this library wrote the message. It is put off for a process that can read it.

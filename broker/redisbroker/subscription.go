@@ -21,7 +21,7 @@ type subscription struct {
 	config   broker.Config
 	consumer string
 	address  string
-	client   *redis.Client
+	client   redis.UniversalClient
 	pool     *connections // of client
 	reader   *reader
 	alive    *liveness
@@ -42,16 +42,16 @@ type subscription struct {
 
 var _ broker.Subscription = (*subscription)(nil)
 
-// Subscribe makes the group if it does not exist (XGROUP CREATE … MKSTREAM), writes the liveness key, and probes for
+// subscribeStream makes the group if it does not exist (XGROUP CREATE … MKSTREAM), writes the liveness key, and probes for
 // CLAIM where the source asks for it.
-func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Subscription, error) {
+func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (broker.Subscription, error) {
 	client, err := b.pool()
 	if err != nil {
 		return nil, err
 	}
 	s := &subscription{
 		name: config.Name, source: config.Source, config: config, consumer: b.consumer, address: b.Address(),
-		client: client, pool: b.connections, reader: newReader(b.base, client, config.Source.Block), log: config.Logger,
+		client: client, pool: b.connections, reader: newReader(route{client, config.Source.Key}, config.Source.Block), log: config.Logger,
 	}
 	s.alive, s.keeper = newLiveness(s, b.token, b.liveness), newKeeper(s)
 	if s.source.DelaySet != "" {
