@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // abortAfter is how long a command may go on after its context has ended. go-redis heeds a context's deadline while it
@@ -31,8 +33,9 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// dialer returns a dialer whose connections are on the list.
-func (cs *connections) dialer(dial dialFunc) dialFunc {
+// DialHook puts each connection that the client makes on the list.
+func (cs *connections) DialHook(dial redis.DialHook) redis.DialHook {
+	dial = dialer(dial)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
@@ -47,6 +50,14 @@ func (cs *connections) dialer(dial dialFunc) dialFunc {
 		cs.open[c] = struct{}{}
 		return c, nil
 	}
+}
+
+// ProcessHook leaves commands alone.
+func (cs *connections) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook leaves commands alone.
+func (cs *connections) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // abort ends every command under way. The pool makes new connections for later ones.

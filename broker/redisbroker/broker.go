@@ -11,14 +11,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/millrace-go/millrace/broker"
 )
@@ -32,9 +30,10 @@ const (
 	freeConsumer = "~free"
 )
 
-// Broker is a [broker.Broker] on one Redis or Valkey server. It is safe for concurrent use.
+// Broker is a [broker.Broker] on Redis or Valkey: one server, a server behind Sentinel, or a cluster. It is safe for
+// concurrent use.
 type Broker struct {
-	base         *redis.Options
+	server       server
 	problems     []error
 	defaultGroup string
 	prefix       string
@@ -45,7 +44,7 @@ type Broker struct {
 	connections  *connections
 
 	mu     sync.Mutex // guards what follows; not held over I/O
-	client *redis.Client
+	client redis.UniversalClient
 	closed bool
 	loaded bool
 }
@@ -55,40 +54,81 @@ var _ broker.Broker = (*Broker)(nil)
 // Standalone is one server, named by a URL as go-redis parses it: redis://user:password@host:port/db, rediss:// for TLS,
 // unix:// for a socket. A URL that cannot be parsed is reported when the app starts, without its password.
 func Standalone(address string, options ...Option) *Broker {
-	base, err := redis.ParseURL(address)
+	parsed, err := redis.ParseURL(address)
 	if err != nil {
-		b := newBroker(&redis.Options{Addr: "unknown"}, options)
-		b.problems = append(b.problems, fmt.Errorf("redisbroker.Standalone: the URL is not usable: %w; write redis://host:port", withoutSecret(err)))
-		return b
+		return unusable("Standalone", "redis://host:port", address, err, options)
 	}
-	return newBroker(base, options)
+	return newBroker(newSingle(*parsed), options)
 }
 
-// FromClient is the server that the client is connected to, with the client's options (address, credentials, TLS,
-// dialer). The client itself is never used for a command and never closed: the broker makes its own connections from
-// the options, because blocking reads need connections of their own and a write must not be sent twice. The client has
-// to be a *redis.Client.
+// Cluster is a Redis Cluster, named by the URL of one of its servers as go-redis parses it: redis://user:password@host:port,
+// rediss:// for TLS, more servers with ?addr=host:port&addr=host:port. Any server that answers tells where the keys are. A
+// URL that cannot be parsed is reported when the app starts, without its password.
+//
+// A settlement is one atomic step where the stream, its delay set and its dead letter share a hash tag ({orders},
+// {orders}.delayed, {orders}.dlq). Where they do not, it is three steps, and a crash between them handles a message
+// twice; a warning at start names such a mount.
+func Cluster(address string, options ...Option) *Broker {
+	parsed, err := redis.ParseClusterURL(address)
+	if err != nil {
+		return unusable("Cluster", "redis://host:port?addr=host:port", address, err, options)
+	}
+	return newBroker(newCluster(*parsed), options)
+}
+
+// Sentinel is the server that the sentinels call by this name, the master of the moment. The URL names a sentinel as
+// go-redis parses it: redis://user:password@host:port/db, rediss:// for TLS, more sentinels with ?addr=host:port. User
+// and password of the URL are the sentinel's; those of the server are ?username= and ?password=. Every new connection
+// asks the sentinels first, so that work goes on after a failover. What the old master had not yet given its replica is
+// lost with it. A URL that cannot be parsed is reported when the app starts, without its password.
+func Sentinel(master, address string, options ...Option) *Broker {
+	parsed, err := redis.ParseFailoverURL(address)
+	if err == nil && master == "" {
+		err = errors.New("the name of the master is missing")
+	}
+	if err != nil {
+		return unusable("Sentinel", "redis://sentinel:26379?addr=sentinel2:26379", address, err, options)
+	}
+	parsed.MasterName = master
+	return newBroker(newSentinel(*parsed), options)
+}
+
+// FromClient is the server or cluster that the client is connected to, with the client's options (addresses,
+// credentials, TLS, dialer). The client itself is never used for a command and never closed: the broker makes its own
+// connections from the options, because blocking reads need connections of their own and a write must not be sent twice.
+// The client has to be a *redis.Client (one from redis.NewFailoverClient, too, which has to stay open as long as the
+// broker: its dialer asks the sentinels) or a *redis.ClusterClient. Anything else is reported when the app starts.
 func FromClient(client redis.UniversalClient, options ...Option) *Broker {
-	single, ok := client.(*redis.Client)
-	if !ok || single == nil {
-		b := newBroker(&redis.Options{Addr: "unknown"}, options)
-		b.problems = append(b.problems, fmt.Errorf("redisbroker.FromClient: %T is not supported; give it a *redis.Client", client))
-		return b
+	switch c := client.(type) {
+	case *redis.Client:
+		if c != nil {
+			return newBroker(newSingle(*c.Options()), options)
+		}
+	case *redis.ClusterClient:
+		if c != nil {
+			return newBroker(newCluster(*c.Options()), options)
+		}
 	}
-	base := *single.Options()
-	return newBroker(&base, options)
+	b := newBroker(newSingle(redis.Options{Addr: "unknown"}), options)
+	b.problems = append(b.problems, fmt.Errorf("redisbroker.FromClient: %w", unsupported(client)))
+	return b
 }
 
-func newBroker(base *redis.Options, options []Option) *Broker {
-	// A settlement whose reply was lost is repeated by us, after a look at what it did; the client must not do it.
-	base.MaxRetries = -1
-	// One attempt a dial: waiting and trying again is the caller's, who knows when to stop.
-	base.DialerRetries = 1
-	base.ContextTimeoutEnabled = true
-	base.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	base.Dialer = dialer(base)
+// unsupported is what is wrong with a client of another kind.
+func unsupported(client redis.UniversalClient) error {
+	return fmt.Errorf("a %T is not supported; give it a *redis.Client or a *redis.ClusterClient that is not nil", client)
+}
+
+// unusable is a broker that only reports what is wrong with its URL.
+func unusable(constructor, example, address string, err error, options []Option) *Broker {
+	b := newBroker(newSingle(redis.Options{Addr: "unknown"}), options)
+	b.problems = append(b.problems, fmt.Errorf("redisbroker.%s: the URL is not usable: %w; write %s", constructor, withoutSecret(address, err), example))
+	return b
+}
+
+func newBroker(server server, options []Option) *Broker {
 	name := consumerName()
-	b := &Broker{base: base, consumer: name, token: name, liveness: defaultLiveness, connections: new(connections)}
+	b := &Broker{server: server, consumer: name, token: name, liveness: defaultLiveness, connections: new(connections)}
 	for _, o := range options {
 		o.apply(b)
 	}
@@ -106,22 +146,9 @@ func consumerName() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:10]))
 }
 
-// withoutSecret drops the URL that net/url puts into its errors.
-func withoutSecret(err error) error {
-	var parse *url.Error
-	if errors.As(err, &parse) {
-		return parse.Err
-	}
-	return err
-}
-
-// Address returns host:port and the database, without user or password.
-func (b *Broker) Address() string {
-	if b.base.DB != 0 {
-		return fmt.Sprintf("%s/%d", b.base.Addr, b.base.DB)
-	}
-	return b.base.Addr
-}
+// Address names the server, without user or password: host:port and the database, the servers of a cluster, or the
+// master's name and its sentinels.
+func (b *Broker) Address() string { return b.server.address() }
 
 // Problems returns what was wrong with the arguments of the constructor.
 func (b *Broker) Problems() []error { return b.problems }
@@ -148,7 +175,7 @@ func (b *Broker) Resolve(s broker.Source) broker.Source {
 func (b *Broker) ResolveKey(key string) string { return b.prefix + key }
 
 // pool returns the client for everything but blocking reads, made at the first use.
-func (b *Broker) pool() (*redis.Client, error) {
+func (b *Broker) pool() (redis.UniversalClient, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -158,9 +185,7 @@ func (b *Broker) pool() (*redis.Client, error) {
 		if len(b.problems) > 0 {
 			return nil, errors.Join(b.problems...)
 		}
-		options := *b.base
-		options.Dialer = b.connections.dialer(options.Dialer)
-		b.client = redis.NewClient(&options)
+		b.client = b.server.client(b.connections)
 	}
 	return b.client, nil
 }

@@ -4,21 +4,15 @@ import (
 	"context"
 	"net"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // dialFunc is how go-redis dials.
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer returns the dialer of the options, with the one change that a server which cannot be reached gives a connection
-// that fails at its first use. go-redis would write each failed dial to the process's standard error, past the app's
-// logger, and hold back later dials; the error that the command returns is the same.
-func dialer(options *redis.Options) dialFunc {
-	dial := options.Dialer
-	if dial == nil {
-		dial = redis.NewDialer(options)
-	}
+// dialer dials as given, with the one change that a server which cannot be reached gives a connection that fails at its
+// first use. go-redis would write each failed dial to the process's standard error, past the app's logger, and hold back
+// later dials; the error that the command returns is the same.
+func dialer(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {

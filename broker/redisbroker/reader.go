@@ -1,7 +1,6 @@
 package redisbroker
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -17,14 +16,18 @@ const readMargin = 5 * time.Second
 // unblockTime is how long the server may take to end a read before the connection is closed instead.
 const unblockTime = 500 * time.Millisecond
 
-// reader is the connection of a subscription's blocking reads. One goroutine reads; interrupt may come from any other.
+// reader is the connection of a subscription's blocking reads, to the server that keeps its key. One goroutine reads;
+// interrupt may come from any other.
 type reader struct {
-	client *redis.Client
-	admin  *redis.Client // for CLIENT UNBLOCK
+	route route
+	block time.Duration // the longest wait of one read
 
-	connID atomic.Int64 // the server's number for the connection, 0 where it has none
-	mu     sync.Mutex   // guards conn; not held over I/O
+	mu     sync.Mutex // guards what follows; not held over I/O
 	conn   net.Conn
+	connID int64         // the server's number for the connection, 0 where it has none
+	client *redis.Client // nil until the server has been found
+	admin  *redis.Client // the general client of the same server, for CLIENT UNBLOCK
+	left   bool          // the server of before did not keep the key any more, or could not be reached
 
 	reading atomic.Bool
 	hungUp  atomic.Bool   // the connection was closed on purpose
@@ -33,13 +36,37 @@ type reader struct {
 }
 
 // newReader dials nothing yet. block is the longest wait of one read.
-func newReader(base *redis.Options, admin *redis.Client, block time.Duration) *reader {
-	r := &reader{admin: admin, ended: make(chan struct{}, 1), wake: make(chan struct{})}
-	options := *base
-	options.PoolSize, options.MinIdleConns, options.MaxIdleConns = 1, 0, 1
-	options.ReadTimeout = block + readMargin
+func newReader(route route, block time.Duration) *reader {
+	return &reader{route: route, block: block, ended: make(chan struct{}, 1), wake: make(chan struct{})}
+}
+
+// connect returns the client of the server that keeps the key.
+func (r *reader) connect(ctx context.Context) (*redis.Client, error) {
+	r.mu.Lock()
+	client, anew := r.client, r.left
+	r.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	node, err := r.route.node(ctx, anew)
+	if err != nil {
+		return nil, err
+	}
+	client = redis.NewClient(r.options(node))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.client, r.admin, r.left = client, node, false
+	return client, nil
+}
+
+// options are those of the general client, for one connection that blocks.
+func (r *reader) options(node *redis.Client) *redis.Options {
+	options := *node.Options()
+	options.MaxRetries = -1
+	options.PoolSize, options.MinIdleConns, options.MaxIdleConns, options.PipelinePoolSize = 1, 0, 1, -1
+	options.ReadTimeout = r.block + readMargin
 	options.ContextTimeoutEnabled = false
-	dial := options.Dialer
+	dial := dialer(options.Dialer)
 	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil {
@@ -61,24 +88,52 @@ func newReader(base *redis.Options, admin *redis.Client, block time.Duration) *r
 		if err != nil && !isRefused(err) {
 			return err
 		}
-		r.connID.Store(id)
+		r.mu.Lock()
+		r.connID = id
+		r.mu.Unlock()
 		return nil
 	}
-	r.client = redis.NewClient(&options)
-	return r
+	return &options
+}
+
+// leave closes the connection, so that the next read looks anew who keeps the key.
+func (r *reader) leave() {
+	r.mu.Lock()
+	client := r.client
+	r.client, r.connID, r.left = nil, 0, true
+	r.mu.Unlock()
+	_ = client.Close() // nothing is read from it any more
 }
 
 // read sends one command and returns the raw reply, which the caller owns. stopped is asked after the read has been
-// announced: an interrupt that came before finds nothing to end, and must not be lost.
+// announced: an interrupt that came before finds nothing to end, and must not be lost. Where the key has moved to another
+// server the command goes there: the first one has given nothing out.
 func (r *reader) read(ctx context.Context, args []any, stopped func() bool) ([]byte, error) {
 	r.reading.Store(true)
 	defer r.readEnded()
-	if stopped() {
-		return nil, nil
+	for n := 0; ; n++ {
+		if stopped() {
+			return nil, nil
+		}
+		client, err := r.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		command := newRawCommand(ctx, args)
+		if err = client.Process(ctx, command); err == nil {
+			err = command.refusal()
+		}
+		if err == nil {
+			return command.data.Bytes(), nil
+		}
+		moved := redirected(err)
+		if r.route.changes() && (moved || !isReply(err) && !r.hungUp.Load()) {
+			r.leave()
+		}
+		if !moved || n == redirects {
+			return nil, err
+		}
 	}
-	var buffer bytes.Buffer
-	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, &buffer, args...))
-	return buffer.Bytes(), err
 }
 
 func (r *reader) readEnded() {
@@ -115,10 +170,15 @@ func (r *reader) interrupt(ctx context.Context) {
 }
 
 func (r *reader) unblock(ctx context.Context) bool {
-	id := r.connID.Load()
+	r.mu.Lock()
+	id, admin := r.connID, r.admin
+	r.mu.Unlock()
+	if id == 0 || admin == nil {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(ctx, unblockTime)
 	defer cancel()
-	return id != 0 && r.admin.ClientUnblock(ctx, id).Err() == nil
+	return admin.ClientUnblock(ctx, id).Err() == nil
 }
 
 func (r *reader) hangUp() {
@@ -131,7 +191,15 @@ func (r *reader) hangUp() {
 	}
 }
 
-func (r *reader) close() error { return r.client.Close() }
+func (r *reader) close() error {
+	r.mu.Lock()
+	client := r.client
+	r.mu.Unlock()
+	if client == nil {
+		return nil
+	}
+	return client.Close()
+}
 
 // pause waits like a read that blocks, and is interrupted like one.
 func (r *reader) pause(ctx context.Context, d time.Duration, stopped func() bool) error {

@@ -248,16 +248,36 @@ func (r *reply) taken() ([]*broker.Delivery, error) {
 	return deliveries, nil
 }
 
+// rawCommand is a command whose reply is kept as its bytes.
+type rawCommand struct {
+	*redis.RawWriteToCmd
+	data *bytes.Buffer
+}
+
+func newRawCommand(ctx context.Context, args []any) *rawCommand {
+	data := new(bytes.Buffer)
+	return &rawCommand{redis.NewRawWriteToCmd(ctx, data, args...), data}
+}
+
+// refusal takes an error reply out, and returns it as an error.
+func (c *rawCommand) refusal() error {
+	data := c.data.Bytes()
+	if len(data) == 0 || data[0] != '-' {
+		return nil
+	}
+	_, _, err := (&reply{data: data}).line()
+	c.data.Reset()
+	return err
+}
+
 // rawReply sends one command and returns the bytes of the reply, an error reply as an error.
-func rawReply(ctx context.Context, client *redis.Client, args []any) ([]byte, error) {
-	var buffer bytes.Buffer
-	if err := client.Process(ctx, redis.NewRawWriteToCmd(ctx, &buffer, args...)); err != nil {
+func rawReply(ctx context.Context, client redis.UniversalClient, args []any) ([]byte, error) {
+	command := newRawCommand(ctx, args)
+	if err := client.Process(ctx, command); err != nil {
 		return nil, err
 	}
-	data := buffer.Bytes()
-	if len(data) > 0 && data[0] == '-' {
-		_, _, err := (&reply{data: data}).line()
+	if err := command.refusal(); err != nil {
 		return nil, err
 	}
-	return data, nil
+	return command.data.Bytes(), nil
 }

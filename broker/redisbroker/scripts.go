@@ -110,19 +110,22 @@ func (s *script) args(n int, keys ...string) []any {
 	return args
 }
 
-// loadScripts gives the server every script, in one round trip.
-func loadScripts(ctx context.Context, client *redis.Client) error {
-	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, s := range allScripts {
-			p.ScriptLoad(ctx, s.source)
-		}
-		return nil
+// loadScripts gives every script to each server that keeps keys, in one round trip each.
+func loadScripts(ctx context.Context, client redis.UniversalClient) error {
+	return everyNode(ctx, client, func(ctx context.Context, node *redis.Client) error {
+		_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, s := range allScripts {
+				p.ScriptLoad(ctx, s.source)
+			}
+			return nil
+		})
+		return err
 	})
-	return err
 }
 
-// run sends one script call, and once more where the server has forgotten its scripts (a restart, SCRIPT FLUSH).
-func run(ctx context.Context, client *redis.Client, args []any) (any, error) {
+// run sends one script call, and once more where the server has forgotten its scripts (a restart, SCRIPT FLUSH) or never
+// had them (a cluster's new one). On a cluster the call goes to the server of its first key.
+func run(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
 	reply, err := client.Do(ctx, args...).Result()
 	if isNoScript(err) {
 		if err = loadScripts(ctx, client); err != nil {
@@ -153,8 +156,13 @@ func mayHaveArrived(err error) bool {
 	return !isRefused(err) && !errors.As(err, &never)
 }
 
+// isReply tells that the server answered, be it with nothing or an error.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
 // isRefused tells that the server itself answered with an error, so that the connection is fine.
 func isRefused(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && !errors.Is(err, redis.Nil)
+	return isReply(err) && !errors.Is(err, redis.Nil)
 }

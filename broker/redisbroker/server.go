@@ -1,0 +1,82 @@
+package redisbroker
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// server is what a broker was told to connect to. Its options are the broker's own copy: no write is sent twice by the
+// client, and nothing is read from a replica.
+type server interface {
+	// address names it in logs, without user or password.
+	address() string
+	// client returns a new client for everything but blocking reads. The connections that it makes are on the list.
+	client(list *connections) redis.UniversalClient
+}
+
+// single is one server, or whichever server the dialer of the options leads to.
+type single struct{ options *redis.Options }
+
+func newSingle(options redis.Options) single {
+	// A settlement whose reply was lost is repeated by us, after a look at what it did; the client must not do it.
+	options.MaxRetries = -1
+	// One attempt a dial: waiting and trying again is the caller's, who knows when to stop.
+	options.DialerRetries = 1
+	options.ContextTimeoutEnabled = true
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return single{&options}
+}
+
+func (s single) address() string {
+	if s.options.DB != 0 {
+		return fmt.Sprintf("%s/%d", s.options.Addr, s.options.DB)
+	}
+	return s.options.Addr
+}
+
+func (s single) client(list *connections) redis.UniversalClient {
+	options := *s.options
+	c := redis.NewClient(&options)
+	c.AddHook(list)
+	return c
+}
+
+// sentinel is the master of the moment, which the sentinels name at every dial.
+type sentinel struct{ options *redis.FailoverOptions }
+
+func newSentinel(options redis.FailoverOptions) sentinel {
+	options.MaxRetries, options.DialerRetries, options.ContextTimeoutEnabled = -1, 1, true
+	options.ReplicaOnly, options.RouteByLatency, options.RouteRandomly = false, false, false
+	options.Dialer = dialer(redis.NewDialer(&redis.Options{DialTimeout: options.DialTimeout, TLSConfig: options.TLSConfig}))
+	return sentinel{&options}
+}
+
+func (s sentinel) address() string {
+	name := fmt.Sprintf("%s (sentinels %s)", s.options.MasterName, strings.Join(s.options.SentinelAddrs, ", "))
+	if s.options.DB != 0 {
+		name += fmt.Sprintf("/%d", s.options.DB)
+	}
+	return name
+}
+
+func (s sentinel) client(list *connections) redis.UniversalClient {
+	options := *s.options
+	c := redis.NewFailoverClient(&options)
+	c.AddHook(list)
+	return c
+}
+
+// withoutSecret says what is wrong with a URL without a word of it that may belong to the password. net/url puts the whole
+// URL into its errors, and takes a password apart that has a slash or the like in it.
+func withoutSecret(address string, err error) error {
+	parsed, parseErr := url.Parse(address)
+	if parseErr != nil || (parsed.User == nil && strings.Contains(address, "@")) {
+		return errors.New("it cannot be parsed; a special character in the password has to be percent-encoded (%2F for a slash)")
+	}
+	return err
+}
