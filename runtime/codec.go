@@ -1,23 +1,13 @@
 package streamrt
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 )
 
-// PayloadCodec turns bodies into values and back. Implementations are safe for concurrent use. Unmarshal must not keep
-// data: the handler may own it.
-type PayloadCodec interface {
-	// Name is the codec's name in errors, and its content type's in published messages.
-	Name() string
-	Marshal(v any) ([]byte, error)
-	Unmarshal(data []byte, v any) error
-}
-
-// Codec decodes the body of a message into a T. The generated call names one of the functions of this package that
-// return it; inference finds T, so a codec that cannot produce the handler's payload type does not compile.
+// Codec decodes a message into a T. The generated call names one of the functions of this package that return it;
+// inference finds T, so a codec that cannot produce the handler's payload type does not compile.
 type Codec[T any] struct {
 	name string
 	// err is why decode can only fail.
@@ -32,60 +22,72 @@ const (
 )
 
 var (
-	errNoPayload = errors.New("the entry has no _payload field: it was not published by this library, and only codec=raw reads such entries")
+	errNoPayload = errors.New("the entry has no _payload field: it was not published by this library, and only codec=fields and codec=raw read such entries")
 	errNull      = errors.New("the payload is null")
 )
 
 // Default decodes with the codec of the mount or the broker, else as JSON.
 func Default[T any]() Codec[T] {
-	pointer := isPointer[T]()
+	target := newTarget[T]()
 	return Codec[T]{decode: func(in *Incoming, fallback PayloadCodec) (T, error) {
 		if fallback == nil {
 			fallback = JSONCodec{}
 		}
-		return unmarshal[T](in, fallback, pointer)
+		return target.unmarshal(in, fallback)
 	}}
 }
 
-// JSON decodes with encoding/json. A null body is malformed where T is a pointer: the handler never sees a nil payload.
-func JSON[T any]() Codec[T] {
-	pointer := isPointer[T]()
-	return Codec[T]{name: JSONCodec{}.Name(), decode: func(in *Incoming, _ PayloadCodec) (T, error) {
-		return unmarshal[T](in, JSONCodec{}, pointer)
+// JSON decodes with [JSONCodec]. A null body is malformed where T is a pointer: the handler never sees a nil payload.
+func JSON[T any]() Codec[T] { return withPayloadCodec[T](JSONCodec{}) }
+
+// CBOR decodes with [CBORCodec]. A null body is malformed where T is a pointer: the handler never sees a nil payload.
+func CBOR[T any]() Codec[T] { return withPayloadCodec[T](CBORCodec{}) }
+
+func withPayloadCodec[T any](codec PayloadCodec) Codec[T] {
+	target := newTarget[T]()
+	return Codec[T]{name: codec.Name(), decode: func(in *Incoming, _ PayloadCodec) (T, error) {
+		return target.unmarshal(in, codec)
 	}}
 }
 
-// Raw hands the body over as it is. The handler owns the bytes. An entry without a body gives an empty one.
+// Raw hands the body over as it is. The handler owns the bytes. An entry without a body gives an empty one, and its
+// fields through [Message].
 func Raw[T ~[]byte]() Codec[T] {
 	return Codec[T]{name: codecRaw, decode: func(in *Incoming, _ PayloadCodec) (T, error) { return T(in.Body), nil }}
 }
 
-func unmarshal[T any](in *Incoming, codec PayloadCodec, pointer bool) (T, error) {
-	var v T
+// target is where payloads of type T are decoded into.
+type target[T any] struct {
+	// elem is what T points to, nil where T is no pointer. Only then a message needs reflection, to make a new one.
+	elem reflect.Type
+}
+
+// newTarget is asked once a subscription, when it is bound.
+func newTarget[T any]() target[T] {
+	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
+		return target[T]{elem: t.Elem()}
+	}
+	return target[T]{}
+}
+
+// unmarshal decodes the body. Where T is a pointer, the codec gets that pointer and not one to it, so that a codec for
+// types with methods of their own (protocol buffers, for example) finds them.
+func (t target[T]) unmarshal(in *Incoming, codec PayloadCodec) (v T, err error) {
 	if !in.HasBody {
 		return v, errNoPayload
 	}
-	if err := codec.Unmarshal(in.Body, &v); err != nil {
-		return v, fmt.Errorf("%s: %w", codec.Name(), err)
+	if t.elem == nil {
+		err = codec.Unmarshal(in.Body, &v)
+	} else {
+		if n, ok := codec.(nullable); ok && n.isNull(in.Body) {
+			return v, errNull
+		}
+		p := reflect.New(t.elem)
+		reflect.ValueOf(&v).Elem().Set(p) // T may be a named pointer type, which an assertion would not find
+		err = codec.Unmarshal(in.Body, p.Interface())
 	}
-	// Two nil pointers of one type are equal; a value of any other type is never compared, and so needs no reflection.
-	if pointer && any(v) == any(*new(T)) {
-		return v, errNull
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", codec.Name(), err)
 	}
 	return v, nil
 }
-
-// isPointer is asked once a subscription, when it is bound.
-func isPointer[T any]() bool { return reflect.TypeFor[T]().Kind() == reflect.Pointer }
-
-// JSONCodec is encoding/json as a [PayloadCodec].
-type JSONCodec struct{}
-
-// Name returns "json".
-func (JSONCodec) Name() string { return "json" }
-
-// Marshal is json.Marshal.
-func (JSONCodec) Marshal(v any) ([]byte, error) { return json.Marshal(v) }
-
-// Unmarshal is json.Unmarshal.
-func (JSONCodec) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }

@@ -2,6 +2,7 @@ package streamrt
 
 import (
 	"context"
+	"errors"
 
 	"github.com/millrace-go/millrace/outcome"
 )
@@ -93,11 +94,21 @@ func SubscribeMethodErr[S, T any](spec Spec, codec func() Codec[T], h func(*S, c
 	})
 }
 
+var errFieldsSource = errors.New("codec=fields reads the entries of a stream: set Spec.Stream, or take another codec")
+
+// bind implies Foreign for codec=fields here, so that a Spec written by hand cannot forget it.
 func bind[T any](spec Spec, codec Codec[T], h func(context.Context, T) outcome.HandlerOutcome) Subscription {
+	err := codec.err
+	if codec.name == codecFields {
+		if spec.Stream == "" {
+			err = errors.Join(errFieldsSource, err)
+		}
+		spec.Foreign = true
+	}
 	return Subscription{
 		spec:  spec,
 		codec: codec.name,
-		err:   codec.err,
+		err:   err,
 		prepare: func(in *Incoming, fallback PayloadCodec) (func(context.Context) outcome.HandlerOutcome, error) {
 			v, err := codec.decode(in, fallback)
 			if err != nil {
