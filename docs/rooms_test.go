@@ -49,7 +49,7 @@ var rooms = []room{
 		why: "a real server for a test",
 	},
 	{
-		path: "broker/brokertest", imports: []string{"app", "broker", "outcome", "runtime"}, tests: live,
+		path: "broker/brokertest", imports: []string{"app", "broker", "broker/redisbroker", "outcome", "runtime"}, tests: live,
 		why: "the conformance suite: one body for every server",
 	},
 	{

@@ -38,7 +38,7 @@ func equal[V comparable](c *check, what string, got, want V) {
 
 // checkCalls: how often, with which attempt numbers, with what and how far apart the handler ran.
 func (c *check) checkCalls() {
-	if got, want := attempts(c.runs), upTo(c.calls); !slices.Equal(got, want) {
+	if got, want := attemptsOf(c.runs), upTo(c.calls); !slices.Equal(got, want) {
 		c.problem("the handler saw the attempts %v, want %v", got, want)
 		return
 	}

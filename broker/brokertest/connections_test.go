@@ -29,9 +29,9 @@ func TestASmallPoolIsEnough(t *testing.T) {
 		options.PoolTimeout = time.Second
 		client := redis.NewClient(options)
 		defer client.Close()
-		target := Target{server.Name(), func() broker.Broker {
-			return redisbroker.FromClient(client, redisbroker.Liveness(livenessTTL))
-		}, server.Client()}
+		target := Target{Name: server.Name(), Broker: func(o ...redisbroker.Option) broker.Broker {
+			return redisbroker.FromClient(client, append(o, redisbroker.Liveness(livenessTTL))...)
+		}, Client: server.Client()}
 
 		svc := newService(target)
 		r := &recorder{answer: acks}
@@ -107,7 +107,7 @@ func TestEntriesThatACutConnectionTookAreFound(t *testing.T) {
 			awaitRest(t, s.Target, k)
 			svc.stop(t)
 			for id, calls := range r.byMessage() {
-				if got := attempts(calls); !slices.Equal(got, []int{1, 2}) || calls[0].message.Losses != 0 {
+				if got := attemptsOf(calls); !slices.Equal(got, []int{1, 2}) || calls[0].message.Losses != 0 {
 					t.Errorf("%s: message %s came with the attempts %v and losses %d", m.name, id, got, calls[0].message.Losses)
 				}
 			}

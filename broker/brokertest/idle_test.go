@@ -10,8 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace-go/millrace/broker"
-	"github.com/millrace-go/millrace/broker/redisbroker"
 	"github.com/millrace-go/millrace/broker/redistest"
 )
 
@@ -70,7 +68,7 @@ func idleCases() []idle {
 func (c *idle) start(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	c.client = server.Client()
-	k, target := uniqueKeys(), Target{server.Name(), func() broker.Broker { return redisbroker.Standalone(server.URL()) }, c.client}
+	k, target := uniqueKeys(), targetOf(server)
 	if c.foreign > 0 {
 		newGroup(t, target, k)
 		fill(t, target, k, c.foreign)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -171,7 +172,7 @@ func TestNothingMakesALivingProcessLookDead(t *testing.T) {
 			"deleted":    func() { s.Client.Del(t.Context(), holder) },
 			"persistent": func() { s.Client.Persist(t.Context(), holder) },
 		}
-		if s.server != nil {
+		if !slices.Contains(s.Lacks, ClientKill) {
 			trouble["cut off"] = func() { cutConnections(t, s.Target) }
 		}
 		for _, what := range sortedKeys(trouble) {

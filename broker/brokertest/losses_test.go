@@ -119,7 +119,7 @@ func deathsAndFailures(t *testing.T, target Target) {
 	s.stop(t)
 	for _, c := range all {
 		calls := c.r.seen()
-		if got := attempts(calls); !slices.Equal(got, []int{1, 2, 2}) {
+		if got := attemptsOf(calls); !slices.Equal(got, []int{1, 2, 2}) {
 			t.Errorf("%s: attempts %v", c.name, got)
 			continue
 		}

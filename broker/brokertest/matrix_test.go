@@ -2,27 +2,6 @@ package brokertest
 
 import "testing"
 
-func TestOutcomes(t *testing.T) {
-	each(t, func(t *testing.T, target Target) {
-		Outcomes(t, target)
-	})
-}
-
-func TestOutcomesOnThePausedClock(t *testing.T) {
-	var findings []finding
-	t.Run("run", func(t *testing.T) {
-		paused(t, func(t *testing.T, target Target) { findings = playOutcomes(t, target) })
-	})
-	if len(findings) != casesPerServer {
-		t.Errorf("%d cases were run, want %d", len(findings), casesPerServer)
-	}
-	for _, f := range findings {
-		for _, problem := range f.problems {
-			t.Errorf("%s: %s", f.name, problem)
-		}
-	}
-}
-
 func TestTheMatrixIsWhole(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range scenarios() {

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace-go/millrace/broker"
-	"github.com/millrace-go/millrace/broker/embedded"
 	"github.com/millrace-go/millrace/broker/redisbroker"
 	"github.com/millrace-go/millrace/broker/redistest"
 )
@@ -29,37 +28,18 @@ type site struct {
 
 // eachSite runs the body on the embedded server and on every server of the matrix, side by side.
 func eachSite(t *testing.T, body func(t *testing.T, s site)) {
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		server := embedded.NewServer()
-		client := server.Client()
-		t.Cleanup(func() {
-			_ = client.Close() // the server goes with it
-			server.Close()
-		})
-		body(t, newSite("embedded", client, nil, func(o ...redisbroker.Option) broker.Broker { return server.Broker(o...) }))
-	})
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		t.Parallel()
-		body(t, siteOf(s))
-	})
+	each(t, func(t *testing.T, target Target) { body(t, newSite(target, nil)) })
 }
 
-func siteOf(s *redistest.Server) site {
-	return newSite(s.Name(), s.Client(), s, func(o ...redisbroker.Option) broker.Broker { return redisbroker.Standalone(s.URL(), o...) })
-}
+func siteOf(s *redistest.Server) site { return newSite(targetOf(s), s) }
 
-func newSite(name string, client redis.UniversalClient, server *redistest.Server, make func(...redisbroker.Option) broker.Broker) site {
-	process := func(options ...redisbroker.Option) broker.Broker {
-		return make(append([]redisbroker.Option{redisbroker.Liveness(livenessTTL)}, options...)...)
-	}
-	return site{Target{name, func() broker.Broker { return process() }, client}, process, server}
+func newSite(target Target, server *redistest.Server) site {
+	target = target.with(redisbroker.Liveness(livenessTTL))
+	return site{target, target.Broker, server}
 }
 
 // as is the target whose processes read under a fixed consumer name.
-func (s site) as(consumer string) Target {
-	return Target{s.Name, func() broker.Broker { return s.process(redisbroker.Consumer(consumer)) }, s.Client}
-}
+func (s site) as(consumer string) Target { return s.with(redisbroker.Consumer(consumer)) }
 
 // newGroup makes the group before any process does.
 func newGroup(t testing.TB, target Target, k keys) {

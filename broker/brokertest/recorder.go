@@ -77,8 +77,8 @@ func (r *recorder) byMessage() map[string][]call {
 	return calls
 }
 
-// attempts lists the attempt numbers that the handler saw.
-func attempts(calls []call) []int {
+// attemptsOf lists the attempt numbers that the handler saw.
+func attemptsOf(calls []call) []int {
 	var seen []int
 	for _, c := range calls {
 		seen = append(seen, c.message.Attempt)

@@ -1,116 +1,78 @@
-// Package brokertest is the conformance suite of brokers: what every server has to show before the library's promises
-// hold on it. It runs whole apps on a broker and then asks the server itself, through a client of its own, what became
-// of the messages.
-//
-//	func TestMyBroker(t *testing.T) {
-//		brokertest.Outcomes(t, brokertest.Target{Name: "mine", Broker: newBroker, Client: client})
-//	}
 package brokertest
 
 import (
-	"context"
-	"log/slog"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/broker"
-	streamrt "github.com/millrace-go/millrace/runtime"
+	"github.com/millrace-go/millrace/broker/redisbroker"
 )
 
-// Target is a server under test.
+// Target is a server under test. Name, Broker and Client are needed; the bodies that need more say so when they are
+// skipped.
 type Target struct {
-	// Name tells the server from others in the names of tests.
+	// Name tells the server from others in the texts of failures and skips.
 	Name string
-	// Broker returns a new broker on the server, as one more process would have. The suite closes it.
-	Broker func() broker.Broker
-	// Client looks at what stands on the server. It goes to the same server and database by another way than the broker's.
+	// Broker returns a new broker on the server, as one more process of a service would have it. The options are the
+	// body's (a short liveness, a fixed consumer name) and are added to those that the server itself asks for. The suite
+	// closes the broker. It is called from several tests at a time.
+	Broker func(options ...redisbroker.Option) broker.Broker
+	// Client looks at what stands on the server. It goes to the same server and database by another way than the
+	// broker's, and outlives the test.
 	Client redis.UniversalClient
+	// Own returns another server of the same kind, which nobody else uses and which ends with the test that it is given:
+	// for bodies that change a server's configuration or count what it does. Without it they are skipped.
+	Own func(t testing.TB) Target
+	// Lacks are what the server cannot do. The bodies that need one of them are skipped, and each names it.
+	Lacks []Feature
+
+	// bubble makes the target one on the paused clock: it runs a body in a bubble of its own, with a server in it.
+	bubble func(t *testing.T, body func(t *testing.T, target Target))
 }
 
-// patience is how long anything may take. What does not come by then is a failed test, not one that hangs.
-const patience = 90 * time.Second
+// Feature is something that bodies ask of a server and that the library itself can do without.
+type Feature string
 
-// await waits until cond holds. what completes the sentence "never: …".
-func await(t testing.TB, what string, cond func(ctx context.Context) bool) {
+// The features, each with what bodies do with it.
+const (
+	// ClientKill is CLIENT LIST and CLIENT KILL, which cut a process off from the server.
+	ClientKill Feature = "CLIENT KILL"
+	// ConfigSet is CONFIG SET, which takes the server its memory and lets it note what is slow.
+	ConfigSet Feature = "CONFIG SET"
+	// CommandStats is INFO commandstats, which tells what a subscription costs.
+	CommandStats Feature = "INFO commandstats"
+	// SlowLog is SLOWLOG, which tells of single commands that cost too much.
+	SlowLog Feature = "SLOWLOG"
+)
+
+// uses says for the text of a skip what bodies do with a feature.
+var uses = map[Feature]string{
+	ClientKill:   "connections are cut with it",
+	ConfigSet:    "the server's limits are changed with it",
+	CommandStats: "what the server was asked is counted with it",
+	SlowLog:      "slow commands are found with it",
+}
+
+// skipUnlessFit skips a body that needs what the target does not have.
+func (target Target) skipUnlessFit(t testing.TB, b body) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	for !cond(ctx) {
-		if ctx.Err() != nil {
-			t.Fatalf("never within %s: %s", patience, what)
+	for _, f := range b.needs {
+		if slices.Contains(target.Lacks, f) {
+			t.Skipf("%s lacks %s (Target.Lacks): %s", target.Name, f, uses[f])
 		}
-		time.Sleep(5 * time.Millisecond)
+	}
+	if b.own && target.Own == nil {
+		t.Skipf("%s has no Target.Own: this needs a server that nobody else uses", target.Name)
 	}
 }
 
-// service is one app on the target: what one process of a service is.
-type service struct {
-	*app.Mounts
-	app    *app.App
-	log    *logbook
-	cancel context.CancelFunc
-	done   chan error
-}
-
-func newService(target Target, options ...app.Option) *service {
-	s := &service{log: new(logbook), done: make(chan error, 1)}
-	s.app = app.New("brokertest", "test", append([]app.Option{app.Logger(slog.New(s.log))}, options...)...)
-	s.Mounts = s.app.Broker(target.Broker())
-	return s
-}
-
-// start returns when every subscription reads. The app is stopped with the test at the latest.
-func (s *service) start(t testing.TB) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	runs := make(chan struct{})
-	s.app.AfterStartup(func(context.Context) error {
-		close(runs)
-		return nil
-	})
-	go func() { s.done <- s.app.Run(ctx) }()
-	t.Cleanup(func() { s.stop(t) })
-	select {
-	case <-runs:
-	case err := <-s.done:
-		s.done <- err
-		t.Fatalf("the app did not start: %v", err)
-	case <-time.After(patience):
-		t.Fatalf("the app did not start within %s", patience)
+// with returns the target whose brokers have more options.
+func (target Target) with(options ...redisbroker.Option) Target {
+	process := target.Broker
+	target.Broker = func(more ...redisbroker.Option) broker.Broker {
+		return process(slices.Concat(options, more)...)
 	}
-}
-
-// stop stops the app as SIGTERM would. What the service did is settled and counted when it returns.
-func (s *service) stop(t testing.TB) {
-	t.Helper()
-	if s.cancel == nil {
-		return
-	}
-	s.cancel()
-	s.cancel = nil
-	select {
-	case err := <-s.done:
-		if err != nil {
-			t.Errorf("the app stopped with an error: %v", err)
-		}
-	case <-time.After(patience):
-		t.Errorf("the app did not stop within %s", patience)
-	}
-}
-
-// mount adds a subscription whose calls the recorder answers and notes.
-func (s *service) mount(spec streamrt.Spec, r *recorder, options ...app.MountOption) {
-	s.Mount(streamrt.SubscribeMethod(spec, streamrt.Raw, (*recorder).handle).With(r), options...)
-}
-
-// publish sends one message.
-func (s *service) publish(t testing.TB, key string, body []byte, options ...broker.PublishOption) {
-	t.Helper()
-	if err := s.Publish(context.Background(), broker.Stream(key), body, options...); err != nil {
-		t.Fatal(err)
-	}
+	return target
 }

@@ -4,8 +4,10 @@ import (
 	"flag"
 	"strconv"
 	"testing"
+	"testing/synctest"
 
-	"github.com/millrace-go/millrace/app/apptest"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/broker/embedded"
 	"github.com/millrace-go/millrace/broker/redisbroker"
@@ -28,6 +30,52 @@ func TestMain(m *testing.M) {
 
 const parallelFlag = "test.parallel"
 
+// embeddedTarget is an empty server inside the process, which ends with the test.
+func embeddedTarget(t testing.TB) Target {
+	server := embedded.NewServer()
+	given := server.Client()
+	options := *given.Options()
+	// A pool that is never exhausted. Whoever waits for a connection takes a timer that the client shares within the
+	// process, and one from another bubble, or from outside, ends the test program.
+	options.PoolSize = 1000
+	client := redis.NewClient(&options)
+	t.Cleanup(func() {
+		_ = given.Close() // the server goes with them
+		_ = client.Close()
+		server.Close()
+	})
+	return Target{
+		Name:   "embedded",
+		Broker: func(o ...redisbroker.Option) broker.Broker { return redisbroker.FromClient(client, o...) },
+		Client: client,
+		Own:    embeddedTarget,
+		Lacks:  []Feature{ClientKill, ConfigSet, CommandStats, SlowLog},
+	}
+}
+
+// targetOf is a server of the matrix. It lacks nothing.
+func targetOf(s *redistest.Server) Target {
+	return Target{
+		Name:   s.Name(),
+		Broker: func(o ...redisbroker.Option) broker.Broker { return redisbroker.Standalone(s.URL(), o...) },
+		Client: s.Client(),
+		Own:    func(t testing.TB) Target { return targetOf(s.Own(t)) },
+	}
+}
+
+// pausedTarget gives each body a bubble of testing/synctest with a server in it.
+func pausedTarget() Target {
+	target := Target{Name: "paused"}
+	target.bubble = func(t *testing.T, body func(t *testing.T, target Target)) {
+		synctest.Test(t, func(t *testing.T) {
+			inner := embeddedTarget(t)
+			inner.bubble = target.bubble
+			body(t, inner)
+		})
+	}
+	return target
+}
+
 // each runs the body on the embedded server and on every server of the matrix, side by side as far as -parallel allows.
 func each(t *testing.T, body func(t *testing.T, target Target)) {
 	eachInTurn(t, func(t *testing.T, target Target) {
@@ -38,24 +86,12 @@ func each(t *testing.T, body func(t *testing.T, target Target)) {
 
 // eachInTurn runs the body on the same servers, one after the other.
 func eachInTurn(t *testing.T, body func(t *testing.T, target Target)) {
-	t.Run("embedded", func(t *testing.T) {
-		server := embedded.NewServer()
-		client := server.Client()
-		t.Cleanup(func() {
-			_ = client.Close() // the server goes with it
-			server.Close()
-		})
-		body(t, Target{"embedded", func() broker.Broker { return server.Broker() }, client})
-	})
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		body(t, Target{s.Name(), func() broker.Broker { return redisbroker.Standalone(s.URL()) }, s.Client()})
-	})
+	t.Run("embedded", func(t *testing.T) { body(t, embeddedTarget(t)) })
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) { body(t, targetOf(s)) })
 }
 
 // paused runs the body on the embedded server and the paused clock.
 func paused(t *testing.T, body func(t *testing.T, target Target)) {
 	t.Helper()
-	apptest.Paused(t, func(h *apptest.H) {
-		body(h.T(), Target{"paused", h.Broker, h.Client()})
-	})
+	pausedTarget().bubble(t, body)
 }

@@ -66,7 +66,7 @@ func awaitRest(t testing.TB, target Target, k keys) state {
 // sawAttempts compares the attempt numbers that a handler saw with 1, 2, … n.
 func sawAttempts(t testing.TB, what string, calls []call, n int) {
 	t.Helper()
-	if got, want := attempts(calls), upTo(n); !slices.Equal(got, want) {
+	if got, want := attemptsOf(calls), upTo(n); !slices.Equal(got, want) {
 		t.Errorf("%s: the handler saw the attempts %v, want %v", what, got, want)
 	}
 }
