@@ -21,6 +21,8 @@ type claims struct {
 	// filled: the last read brought pending entries, so that the next one asks for new ones alone. Entries that are always
 	// retried would else keep the new ones out.
 	filled bool
+	// from is the id behind which the next look without CLAIM goes on, "" for the first: one look sees only so many entries.
+	from string
 
 	waiting *waitingRoom
 }
@@ -67,13 +69,24 @@ func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration
 		}
 	}
 	// What becomes due after this moment is the next read's, however long taking takes.
-	wait := c.waiting.next(time.Now())
-	if want.Back > 0 && (!c.native.Load() || c.sweep()) {
-		deliveries, err := c.s.take(ctx, "", c.s.source.Claim, want.Back)
-		if err != nil || len(deliveries) > 0 {
-			c.filled = len(deliveries) > 0
-			c.waiting.back(deliveries)
-			return deliveries, err
+	began := time.Now()
+	wait := c.waiting.next(began)
+	if want.Back > 0 && (!c.native.Load() || c.sweep(began)) {
+		t, err := c.s.take(ctx, search{idle: c.s.source.Claim, most: want.Back, from: c.from})
+		if err != nil {
+			return nil, err
+		}
+		if c.from == "" && t.next == "" {
+			c.waiting.passed(began)
+		}
+		c.from = t.next
+		c.filled = len(t.deliveries) > 0
+		c.waiting.back(t.deliveries)
+		if c.filled {
+			return t.deliveries, nil
+		}
+		if c.from != "" {
+			wait = time.Millisecond // There is more to look at.
 		}
 	}
 	if !c.native.Load() || want.Back == 0 {
@@ -85,6 +98,9 @@ func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration
 		// The server was replaced by an older one.
 		return nil, c.probe(ctx)
 	}
+	if err == nil && pending < want.Back {
+		c.waiting.passed(began)
+	}
 	c.filled = pending > 0
 	c.waiting.back(deliveries)
 	return deliveries, err
@@ -94,9 +110,8 @@ func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration
 const sweepEvery = 2 * time.Second
 
 // sweep tells whether it is time for a look without CLAIM.
-func (c *claims) sweep() bool {
-	now := time.Now()
-	if now.Before(c.sweepAt) {
+func (c *claims) sweep(now time.Time) bool {
+	if c.from == "" && now.Before(c.sweepAt) {
 		return false
 	}
 	c.sweepAt = now.Add(max(c.s.source.Claim, sweepEvery))

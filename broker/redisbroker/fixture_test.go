@@ -84,6 +84,8 @@ func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source brok
 	if err != nil {
 		t.Fatal(err)
 	}
+	// It frees the connection of the reads.
+	t.Cleanup(func() { _ = f.sub.Release(context.Background(), nil) })
 	return f
 }
 

@@ -228,9 +228,7 @@ func (k *keeper) reap(ctx context.Context, consumers []redis.XInfoConsumer) erro
 func (k *keeper) inherit(fixed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.s.claims == nil {
-		k.owners = append(k.owners, freeConsumer)
-	}
+	k.owners = append(k.owners, freeConsumer)
 	if fixed {
 		k.owners = append(k.owners, k.s.consumer)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,6 +35,22 @@ func peers(t *testing.T, body func(t *testing.T, client *redis.Client, process f
 		t.Parallel()
 		body(t, s.Client(), func(options ...redisbroker.Option) *redisbroker.Broker {
 			b := redisbroker.Standalone(s.URL(), append([]redisbroker.Option{redisbroker.Liveness(ttl)}, options...)...)
+			t.Cleanup(func() { _ = b.Close(context.Background()) })
+			return b
+		})
+	})
+}
+
+// paused is peers on the embedded server and the paused clock.
+func paused(t *testing.T, body func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker)) {
+	t.Context().Done() // made outside of the bubble, where it ends
+	synctest.Test(t, func(t *testing.T) {
+		server := embedded.NewServer()
+		t.Cleanup(server.Close)
+		client := server.Client()
+		t.Cleanup(func() { _ = client.Close() })
+		body(t, client, func(options ...redisbroker.Option) *redisbroker.Broker {
+			b := server.Broker(append([]redisbroker.Option{redisbroker.Liveness(ttl)}, options...)...)
 			t.Cleanup(func() { _ = b.Close(context.Background()) })
 			return b
 		})

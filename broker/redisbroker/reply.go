@@ -187,20 +187,33 @@ func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanishe
 	return deliveries, pending, vanished, nil
 }
 
-// parseTaken reads the reply of the take script: [vanished ids, [[id, count, fields]...], vanished ids of our own].
-func parseTaken(data []byte) (deliveries []*broker.Delivery, vanished, own []string, err error) {
+// taken is what a script took back.
+type taken struct {
+	deliveries []*broker.Delivery
+	// vanished were acknowledged; own are pending under this consumer.
+	vanished, own []string
+	// next is the id behind which the next call goes on, "" where the script saw all.
+	next string
+}
+
+// parseTaken reads the reply of the take script: [vanished ids, [[id, count, fields]...], vanished ids of our own, next].
+func parseTaken(data []byte) (t taken, err error) {
 	r := &reply{data: data}
-	if _, err := r.length(); err != nil {
-		return nil, nil, nil, err
+	if _, err = r.length(); err != nil {
+		return t, err
 	}
-	if vanished, err = r.texts(); err != nil {
-		return nil, nil, nil, err
+	if t.vanished, err = r.texts(); err != nil {
+		return t, err
 	}
-	if deliveries, err = r.taken(); err != nil {
-		return nil, vanished, nil, err
+	if t.deliveries, err = r.taken(); err != nil {
+		return t, err
 	}
-	own, err = r.texts()
-	return deliveries, vanished, own, err
+	if t.own, err = r.texts(); err != nil {
+		return t, err
+	}
+	next, err := r.text()
+	t.next = string(next)
+	return t, err
 }
 
 // texts reads a list of strings.

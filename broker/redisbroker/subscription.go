@@ -1,6 +1,7 @@
 package redisbroker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,14 +131,21 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 			return deliveries, err
 		}
 	}
-	for owner := s.keeper.next(); owner != "" && want.Back > 0; owner = s.keeper.next() {
-		deliveries, err := s.takeFromDead(ctx, owner, want.Back)
-		if err != nil || len(deliveries) > 0 {
+	for owner := s.keeper.next(); owner != "" && (want.Back > 0 || owner == freeConsumer); owner = s.keeper.next() {
+		t, err := s.takeFrom(ctx, owner, want)
+		if err != nil || len(t.deliveries) > 0 {
 			// What a stopping process handed back was read before anything that is new, and goes first.
 			s.took = owner != freeConsumer
-			return deliveries, err
+			return t.deliveries, err
 		}
-		s.keeper.exhausted(owner)
+		if t.next == "" {
+			s.keeper.exhausted(owner)
+			continue
+		}
+		if want.Back == 0 {
+			// It is for a free slot, and nothing that is new overtakes it.
+			return nil, s.reader.pause(ctx, backPoll, s.stopped.Load)
+		}
 	}
 	block, enough := s.blocking(want)
 	switch {
@@ -205,21 +213,43 @@ func (s *subscription) blocking(want broker.Want) (block time.Duration, enough f
 // read began.
 func (s *subscription) wanted() bool { return s.stopped.Load() || s.keeper.next() != "" }
 
-// takeFromDead takes pending entries of an owner that the keeper found dead, if it still is.
-func (s *subscription) takeFromDead(ctx context.Context, owner string, n int) ([]*broker.Delivery, error) {
+// takeFrom takes pending entries of an owner that the keeper found dead, if it still is, or what is free. What nobody was
+// charged with is as good as new, and may wait for a slot as new entries do.
+func (s *subscription) takeFrom(ctx context.Context, owner string, want broker.Want) (taken, error) {
 	if owner == s.consumer {
 		// The predecessor under our own name: our key is the proof that it is gone. What is in hand by now is ours.
-		return s.findUnseen(ctx, n, true)
+		deliveries, err := s.findUnseen(ctx, want.Back, true)
+		return taken{deliveries: deliveries}, err
 	}
-	return s.take(ctx, owner, s.idleOfDead(), n, alivePrefix(s.source)+owner, s.alive.key)
+	n, uncharged := want.Back, false
+	if owner == freeConsumer && want.Back == 0 {
+		n, uncharged = want.New, true
+	}
+	return s.take(ctx, search{owner: owner, idle: max(s.idleOfDead(), s.source.Claim), most: n, uncharged: uncharged},
+		alivePrefix(s.source)+owner, s.alive.key)
 }
 
-// take takes pending entries of one owner, or of any, that have been idle for long enough. guard are the owner's
-// liveness key and our own.
-func (s *subscription) take(ctx context.Context, owner string, idle time.Duration, n int, guard ...string) ([]*broker.Delivery, error) {
+// search says what to take.
+type search struct {
+	// owner is whom to take from, "" for anyone, and idle how long an entry has to have been idle.
+	owner string
+	idle  time.Duration
+	most  int
+	// uncharged: only what nobody was charged with.
+	uncharged bool
+	// from is the id behind which to begin, "" for the first.
+	from string
+}
+
+// take takes pending entries. guard are the owner's liveness key and our own.
+func (s *subscription) take(ctx context.Context, what search, guard ...string) (taken, error) {
 	keys := append([]string{s.source.Key}, guard...)
-	data, err := s.runRaw(ctx, append(takeScript.args(7, keys...),
-		s.source.Group, s.consumer, owner, max(idle.Milliseconds(), 0), n, s.alive.token, alivePrefix(s.source)))
+	uncharged, from := 0, cmp.Or(what.from, "-")
+	if what.uncharged {
+		uncharged = 1
+	}
+	data, err := s.runRaw(ctx, append(takeScript.args(9, keys...),
+		s.source.Group, s.consumer, what.owner, max(what.idle.Milliseconds(), 0), what.most, s.alive.token, alivePrefix(s.source), uncharged, from))
 	return s.takenBack(ctx, data, err)
 }
 
@@ -241,31 +271,31 @@ func (s *subscription) findUnseen(ctx context.Context, n int, charged bool) ([]*
 		}
 	}
 	data, err := s.runRaw(ctx, args)
-	deliveries, err := s.takenBack(ctx, data, err)
+	t, err := s.takenBack(ctx, data, err)
 	if s.claims != nil {
-		s.claims.waiting.back(deliveries)
+		s.claims.waiting.back(t.deliveries)
 	}
-	return deliveries, err
+	return t.deliveries, err
 }
 
-func (s *subscription) takenBack(ctx context.Context, data []byte, err error) ([]*broker.Delivery, error) {
+func (s *subscription) takenBack(ctx context.Context, data []byte, err error) (taken, error) {
 	if err != nil {
-		return nil, err
+		return taken{}, err
 	}
-	deliveries, vanished, own, err := parseTaken(data)
-	stamp(deliveries)
-	if len(own) > 0 {
+	t, err := parseTaken(data)
+	stamp(t.deliveries)
+	if len(t.own) > 0 {
 		// What is in hand is settled from its body; the rest was left pending and nobody has it.
 		held := make(map[string]bool)
 		for _, h := range s.config.Holder.Held(0) {
 			held[h.ID] = true
 		}
-		s.discardVanished(ctx, slices.DeleteFunc(own, func(id string) bool { return held[id] }))
+		s.discardVanished(ctx, slices.DeleteFunc(t.own, func(id string) bool { return held[id] }))
 	}
-	for _, id := range vanished {
+	for _, id := range t.vanished {
 		s.vanished(id)
 	}
-	return deliveries, err
+	return t, err
 }
 
 // stamp notes when the deliveries came.

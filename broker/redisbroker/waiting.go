@@ -13,7 +13,7 @@ const (
 	// patience is how long an entry that should have come back is asked for. The server counts idle time in whole
 	// milliseconds, so that an entry may seem due here before it is there.
 	patience = 5 * time.Millisecond
-	// forgetAfter is when an entry that has not come back counts as taken by a peer.
+	// forgetAfter is when an entry that did not come back to a read with room for it counts as taken by a peer.
 	forgetAfter = time.Minute
 )
 
@@ -76,12 +76,6 @@ func (w *waitingRoom) entries() []waitingEntry {
 func (w *waitingRoom) next(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.late) > 0 && now.Sub(w.late[0].due) > forgetAfter {
-		if w.due[w.late[0].id] == w.late[0] {
-			delete(w.due, w.late[0].id)
-		}
-		w.late = w.late[1:]
-	}
 	for len(w.soon) > 0 {
 		e := w.soon[0]
 		waits := w.due[e.id] == e
@@ -94,4 +88,16 @@ func (w *waitingRoom) next(now time.Time) time.Duration {
 		w.soon = w.soon[1:]
 	}
 	return claimPoll
+}
+
+// passed notes that a read which began then could have brought everything that was due. What was not among it is a peer's.
+func (w *waitingRoom) passed(began time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.late) > 0 && began.Sub(w.late[0].due) > forgetAfter {
+		if w.due[w.late[0].id] == w.late[0] {
+			delete(w.due, w.late[0].id)
+		}
+		w.late = w.late[1:]
+	}
 }

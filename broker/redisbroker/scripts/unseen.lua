@@ -30,4 +30,4 @@ while #found < max do
   end
   if #p < 100 then break end
 end
-return {vanished, found, {}}
+return {vanished, found, {}, ''}
