@@ -102,8 +102,9 @@ func Prefetch(n int) MountOption { return mountOption(func(p *policy) { p.prefet
 // subscription has a delay-set or claims.
 func MaxParked(n int) MountOption { return mountOption(func(p *policy) { p.maxParked = n }) }
 
-// WithCodec decodes payloads where the directive names no codec, and given to [App.Broker] encodes what is published.
-// The default is JSON.
+// WithCodec decodes payloads where the directive names no codec, and given to [App.Broker] also encodes what is
+// published, under the codec's name as content-type. Give [JSON], which is the default, [CBOR] or your own. What the codec
+// cannot decode is malformed.
 func WithCodec(c Codec) MountOption {
 	return mountOption(func(p *policy) { p.codec, p.hasCodec = c, true })
 }

@@ -41,7 +41,22 @@ func TestParseAccepts(t *testing.T) {
 		`stream=s delay-ttl=1h delay-set=d`:   {Stream: "s", DelaySet: "d", DelayTTL: time.Hour},
 		`stream=s codec=json`:                 {Stream: "s", Codec: "json"},
 		`stream=s codec=raw`:                  {Stream: "s", Codec: "raw"},
+		`stream=s codec=cbor`:                 {Stream: "s", Codec: "cbor"},
+		`stream=s codec=fields`:               {Stream: "s", Codec: "fields"},
 		`stream=s name=refunds.v2`:            {Stream: "s", Name: "refunds.v2"},
+		`stream=s task=send_email`:            {Stream: "s", Task: "send_email"},
+		`foreign stream=s`:                    {Stream: "s", Foreign: true},
+		`stream=s foreign claim=1m`:           {Stream: "s", Foreign: true, Claim: time.Minute},
+		`stream=s "foreign" codec=fields`:     {Stream: "s", Foreign: true, Codec: "fields"},
+		`list=thumbnails`:                     {List: "thumbnails"},
+		`list=l reliable block=1s`:            {List: "l", Reliable: true, Block: time.Second},
+		`reliable delay-set=d list=l`:         {List: "l", Reliable: true, DelaySet: "d"},
+		`list=l reliable delay-set=d delay-ttl=1h codec=cbor timeout=1s name=n`: {List: "l", Reliable: true, DelaySet: "d", DelayTTL: time.Hour, Codec: "cbor", Timeout: time.Second, Name: "n"},
+		`channel=prices`:                        {Channel: "prices"},
+		`channel=prices sharded`:                {Channel: "prices", Sharded: true},
+		`pattern=events.*`:                      {Pattern: "events.*"},
+		`"pattern=h[ae]llo ?" codec=json`:       {Pattern: "h[ae]llo ?", Codec: "json"},
+		`channel=c codec=raw timeout=5s name=n`: {Channel: "c", Codec: "raw", Timeout: 5 * time.Second, Name: "n"},
 		`stream=s timeout=1m group=g block=2s start=$ name=n codec=raw`: {Stream: "s", Group: "g", Start: "$", Codec: "raw", Block: 2 * time.Second, Timeout: time.Minute, Name: "n"},
 	} {
 		text := directive.Spelling + " " + args
@@ -295,40 +310,132 @@ func TestParseRefuses(t *testing.T) {
 			`                             ^`, `codec: unknown codec "JSON" (did you mean json?)`,
 		},
 		{
-			`//stream:subscriber stream=a codec=cbor`,
-			`                             ^`, "codec=cbor is not supported yet",
+			`//stream:subscriber stream=a codec=xml`,
+			`                             ^`, "write json, cbor, raw or fields",
 		},
 		{
-			`//stream:subscriber stream=a codec=fields`,
-			`                             ^`, "codec=fields is not supported yet",
+			`//stream:subscriber list=`,
+			`                    ^`, "list is empty: write list=KEY",
 		},
 		{
-			`//stream:subscriber list=thumbnails`,
-			`                    ^`, "list is not supported yet",
+			`//stream:subscriber channel`,
+			`                    ^`, "channel needs a value: write channel=NAME",
 		},
 		{
-			`//stream:subscriber channel=prices`,
-			`                    ^`, "channel is not supported yet",
-		},
-		{
-			`//stream:subscriber pattern=events.*`,
-			`                    ^`, "pattern is not supported yet",
+			`//stream:subscriber "pattern= "`,
+			`                    ^`, "blank",
 		},
 		{
 			`//stream:subscriber stream=a list=b`,
-			`                             ^`, "list beside stream: a directive reads one structure",
+			`                             ^`, "list beside stream: a directive reads one structure; leave one out",
+		},
+		{
+			`//stream:subscriber pattern=a* channel=b`,
+			`                               ^`, "channel beside pattern: a directive reads one structure; leave one out",
+		},
+		{
+			`//stream:subscriber list=a reliable=true`,
+			`                           ^`, "reliable takes no value: write reliable alone",
+		},
+		{
+			`//stream:subscriber list=a reliable=`,
+			`                           ^`, "reliable takes no value",
+		},
+		{
+			`//stream:subscriber stream=a foreign = yes`,
+			`                             ^`, "foreign takes no value",
+		},
+		{
+			`//stream:subscriber channel=a sharded sharded`,
+			`                                      ^`, "sharded is given twice",
+		},
+		{
+			`//stream:subscriber channel=a shraded`,
+			`                              ^`, "(did you mean sharded?)",
+		},
+		{
+			`//stream:subscriber list=a group=g`,
+			`                           ^`, "group beside list: consumer groups belong to streams; leave group out, or read stream=KEY",
+		},
+		{
+			`//stream:subscriber group=g channel=a`,
+			`                    ^`, "group beside channel",
+		},
+		{
+			`//stream:subscriber list=a claim=30s`,
+			`                           ^`, "claim beside list: only entries of a stream stay pending; leave claim out, or read stream=KEY",
+		},
+		{
+			`//stream:subscriber pattern=a reclaim=30s`,
+			`                              ^`, "reclaim beside pattern",
+		},
+		{
+			`//stream:subscriber channel=a start=$`,
+			`                              ^`, "start beside channel",
+		},
+		{
+			`//stream:subscriber list=a task=t`,
+			`                           ^`, "task beside list",
+		},
+		{
+			`//stream:subscriber list=a foreign`,
+			`                           ^`, "foreign beside list",
 		},
 		{
 			`//stream:subscriber stream=a reliable`,
-			`                             ^`, "reliable is not supported yet",
+			`                             ^`, "reliable beside stream: an in-flight list belongs to a list; leave reliable out, or read list=KEY",
 		},
 		{
-			`//stream:subscriber stream=a task=send_email`,
-			`                             ^`, "task is not supported yet",
+			`//stream:subscriber reliable channel=a`,
+			`                    ^`, "reliable beside channel",
 		},
 		{
-			`//stream:subscriber stream=a foreign`,
-			`                             ^`, "foreign is not supported yet",
+			`//stream:subscriber list=a sharded`,
+			`                           ^`, "sharded beside list: SSUBSCRIBE takes the name of a channel; leave sharded out, or read channel=NAME",
+		},
+		{
+			`//stream:subscriber pattern=a sharded`,
+			`                              ^`, "sharded beside pattern",
+		},
+		{
+			`//stream:subscriber channel=a block=1s`,
+			`                              ^`, "block beside channel: what a channel sends comes by itself; leave block out, or read stream=KEY",
+		},
+		{
+			`//stream:subscriber channel=a delay-set=d`,
+			`                              ^`, "delay-set beside channel",
+		},
+		{
+			`//stream:subscriber pattern=a delay-set=d delay-ttl=1h`,
+			`                              ^`, "delay-set beside pattern",
+		},
+		{
+			`//stream:subscriber channel=a delay-ttl=1h`,
+			`                              ^`, "delay-ttl beside channel",
+		},
+		{
+			`//stream:subscriber list=a delay-set=d`,
+			`                           ^`, "delay-set beside list: delays are kept for a list that is reliable; add reliable, or leave delay-set out",
+		},
+		{
+			`//stream:subscriber list=a reliable delay-ttl=1h`,
+			`                                    ^`, "add delay-set=KEY",
+		},
+		{
+			`//stream:subscriber stream=a foreign delay-set=d`,
+			`                                     ^`, "delay-set beside foreign: nothing is copied from a foreign stream",
+		},
+		{
+			`//stream:subscriber stream=a delay-set=d codec=fields`,
+			`                             ^`, "delay-set beside codec=fields: it implies foreign",
+		},
+		{
+			`//stream:subscriber list=a codec=fields`,
+			`                           ^`, "codec=fields beside list: only entries of a stream have fields; leave codec=fields out, or read stream=KEY",
+		},
+		{
+			`//stream:subscriber stream=a task=`,
+			`                             ^`, "task is empty: write task=NAME",
 		},
 		{
 			`//stream:subscriber stream=a claim=30s reclaim=30s`,
@@ -447,6 +554,11 @@ func TestString(t *testing.T) {
 	if got := s.String(); got != want {
 		t.Errorf(" got %s\nwant %s", got, want)
 	}
+	s = directive.Subscriber{Pattern: "[a-z] *", Sharded: true, Reliable: true, Foreign: true, Task: "t", Codec: "cbor"}
+	want = `//stream:subscriber "pattern=[a-z] *" task=t foreign reliable sharded codec=cbor`
+	if got := s.String(); got != want {
+		t.Errorf(" got %s\nwant %s", got, want)
+	}
 }
 
 func FuzzParse(f *testing.F) {
@@ -457,6 +569,9 @@ func FuzzParse(f *testing.F) {
 		`//stream:subscriber "stream=\u00e9\n" group="x y`,
 		`//stream:subscriber stream='a group=a,claim=1 = ;`,
 		`//stream:subscriber list=a // note`,
+		`//stream:subscriber list=a reliable delay-set=b delay-ttl=1m codec=cbor`,
+		`//stream:subscriber channel=a sharded reliable= codec=fields`,
+		`//stream:subscriber "pattern=a *" foreign task=b`,
 		`// stream : subscriber a=b`,
 		`/*stream:subscriber*/`,
 	} {
@@ -487,8 +602,8 @@ func FuzzParse(f *testing.F) {
 		if len(errs) > 0 {
 			return
 		}
-		if d.Stream == "" {
-			t.Errorf("%q: no stream and no error", text)
+		if d.Stream+d.List+d.Channel+d.Pattern == "" {
+			t.Errorf("%q: no structure and no error", text)
 		}
 		printed := d.Subscriber.String()
 		again, errs, _ := directive.Parse(base, printed)

@@ -3,6 +3,7 @@ package directive
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,40 +18,65 @@ type key struct {
 	usage string
 	// structure marks the keys that say what is read; a directive has exactly one of them.
 	structure bool
-	// set stores the value, get prints it. Both are nil for a key that the language has and this version does not.
+	// flag marks the keys that stand alone.
+	flag bool
+	// set stores the value, get prints it: "" where the key is absent, anything else where a flag is there.
 	set func(s *Subscriber, value string) error
 	get func(s *Subscriber) string
 }
 
 // keys is in the order of the documentation, which is the order that String prints.
 var keys = []key{
-	text("stream", "stream=KEY", true, func(s *Subscriber) *string { return &s.Stream }, validKey),
-	{name: "list", usage: "list=KEY", structure: true},
-	{name: "channel", usage: "channel=NAME", structure: true},
-	{name: "pattern", usage: "pattern=GLOB", structure: true},
-	text("group", "group=NAME", false, func(s *Subscriber) *string { return &s.Group }, validKey),
+	structure("stream", "stream=KEY", func(s *Subscriber) *string { return &s.Stream }),
+	structure("list", "list=KEY", func(s *Subscriber) *string { return &s.List }),
+	structure("channel", "channel=NAME", func(s *Subscriber) *string { return &s.Channel }),
+	structure("pattern", "pattern=GLOB", func(s *Subscriber) *string { return &s.Pattern }),
+	text("group", "group=NAME", func(s *Subscriber) *string { return &s.Group }, validKey),
 	duration("claim", func(s *Subscriber) *time.Duration { return &s.Claim }, time.Second),
 	duration("reclaim", func(s *Subscriber) *time.Duration { return &s.Reclaim }, time.Second),
-	text("start", "start=ID", false, func(s *Subscriber) *string { return &s.Start }, validStart),
-	text("delay-set", "delay-set=KEY", false, func(s *Subscriber) *string { return &s.DelaySet }, validKey),
+	text("start", "start=ID", func(s *Subscriber) *string { return &s.Start }, validStart),
+	text("delay-set", "delay-set=KEY", func(s *Subscriber) *string { return &s.DelaySet }, validKey),
 	duration("delay-ttl", func(s *Subscriber) *time.Duration { return &s.DelayTTL }, time.Millisecond),
-	{name: "task", usage: "task=NAME"},
-	{name: "foreign", usage: "foreign"},
-	{name: "reliable", usage: "reliable"},
-	text("codec", "codec=NAME", false, func(s *Subscriber) *string { return &s.Codec }, validCodec),
+	text("task", "task=NAME", func(s *Subscriber) *string { return &s.Task }, validKey),
+	flag("foreign", func(s *Subscriber) *bool { return &s.Foreign }),
+	flag("reliable", func(s *Subscriber) *bool { return &s.Reliable }),
+	flag("sharded", func(s *Subscriber) *bool { return &s.Sharded }),
+	text("codec", "codec=NAME", func(s *Subscriber) *string { return &s.Codec }, validCodec),
 	duration("block", func(s *Subscriber) *time.Duration { return &s.Block }, time.Millisecond),
 	duration("timeout", func(s *Subscriber) *time.Duration { return &s.Timeout }, time.Millisecond),
-	text("name", "name=NAME", false, func(s *Subscriber) *string { return &s.Name }, validKey),
+	text("name", "name=NAME", func(s *Subscriber) *string { return &s.Name }, validKey),
 }
 
-func text(name, usage string, structure bool, field func(*Subscriber) *string, valid func(string) error) key {
+func structure(name, usage string, field func(*Subscriber) *string) key {
+	k := text(name, usage, field, validKey)
+	k.structure = true
+	return k
+}
+
+func text(name, usage string, field func(*Subscriber) *string, valid func(string) error) key {
 	return key{
-		name: name, usage: usage, structure: structure,
+		name: name, usage: usage,
 		set: func(s *Subscriber, value string) error {
 			*field(s) = value
 			return valid(value)
 		},
 		get: func(s *Subscriber) string { return *field(s) },
+	}
+}
+
+func flag(name string, field func(*Subscriber) *bool) key {
+	return key{
+		name: name, usage: name, flag: true,
+		set: func(s *Subscriber, _ string) error {
+			*field(s) = true
+			return nil
+		},
+		get: func(s *Subscriber) string {
+			if *field(s) {
+				return name
+			}
+			return ""
+		},
 	}
 }
 
@@ -110,14 +136,11 @@ func isUint64(s string) bool {
 	return err == nil
 }
 
-var codecs = []string{"json", "raw"}
+var codecs = []string{"json", "cbor", "raw", "fields"}
 
 func validCodec(value string) error {
-	switch value {
-	case "json", "raw":
+	if slices.Contains(codecs, value) {
 		return nil
-	case "cbor", "fields":
-		return fmt.Errorf("codec=%s is not supported yet: this version has json and raw", value)
 	}
-	return fmt.Errorf("unknown codec %q%s: this version has json and raw", value, didYouMean(value, codecs))
+	return fmt.Errorf("unknown codec %q%s: write json, cbor, raw or fields, or leave it out and give your own to app.WithCodec", value, didYouMean(value, codecs))
 }

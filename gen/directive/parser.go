@@ -70,18 +70,8 @@ func (p *parser) parse(line *ast.Directive) {
 			complete = false
 		}
 	}
-	if p.structure == "" && complete {
-		p.errorf(p.d.Pos, "the directive does not say what to read: add stream=KEY")
-	}
-	if ttl, ok := p.d.at["delay-ttl"]; ok && complete {
-		if _, ok := p.d.at["delay-set"]; !ok {
-			p.errorf(ttl, "delay-ttl is the expiry of a delay set: add delay-set=KEY, or leave it out")
-		}
-	}
-	if reclaim, ok := p.d.at["reclaim"]; ok && complete {
-		if _, ok := p.d.at["claim"]; ok {
-			p.errorf(reclaim, "reclaim beside claim: a claiming subscription takes back what is idle by itself; leave one out")
-		}
+	if complete {
+		p.combine()
 	}
 }
 
@@ -96,17 +86,17 @@ func (p *parser) token(arg ast.DirectiveArg, detached bool) bool {
 		p.errorf(arg.Pos, "%q has no key: write key=value, such as stream=KEY", arg.Arg)
 	case !known:
 		p.unknown(arg, name, hasValue)
+	case k.flag && (hasValue || detached):
+		p.errorf(arg.Pos, "%s takes no value: write %s alone", name, name)
 	case detached && !hasValue:
 		p.errorf(arg.Pos, "no blanks around the equals sign: write %s", k.usage)
 	case twice:
 		p.errorf(arg.Pos, "%s is given twice", name)
 	case k.structure && p.structure != "":
-		p.errorf(arg.Pos, "%s beside %s: a directive reads one structure", name, p.structure)
-	case k.set == nil:
-		p.errorf(arg.Pos, "%s is not supported yet", name)
-	case !hasValue:
+		p.errorf(arg.Pos, "%s beside %s: a directive reads one structure; leave one out", name, p.structure)
+	case !hasValue && !k.flag:
 		p.errorf(arg.Pos, "%s needs a value: write %s", name, k.usage)
-	case value == "":
+	case value == "" && !k.flag:
 		p.errorf(arg.Pos, "%s is empty: write %s", name, k.usage)
 	default:
 		if err := k.set(&p.d.Subscriber, value); err != nil {

@@ -9,13 +9,22 @@ import (
 
 // Subscriber is what one directive declares. The zero value of a field means that its key is absent.
 type Subscriber struct {
-	Stream   string
+	// Of these four, one is given.
+	Stream  string
+	List    string
+	Channel string
+	Pattern string
+
 	Group    string
 	Claim    time.Duration
 	Reclaim  time.Duration
 	Start    string
 	DelaySet string
 	DelayTTL time.Duration
+	Task     string
+	Foreign  bool
+	Reliable bool
+	Sharded  bool
 	Codec    string
 	Block    time.Duration
 	Timeout  time.Duration
@@ -28,12 +37,13 @@ func (s Subscriber) String() string {
 	var b strings.Builder
 	b.WriteString(Spelling)
 	for _, k := range keys {
-		if k.get == nil {
-			continue
-		}
-		if value := k.get(&s); value != "" {
-			b.WriteByte(' ')
-			b.WriteString(printToken(k.name, value))
+		value := k.get(&s)
+		switch {
+		case value == "":
+		case k.flag:
+			b.WriteString(" " + k.name)
+		default:
+			b.WriteString(" " + printToken(k.name, value))
 		}
 	}
 	return b.String()

@@ -54,7 +54,7 @@ func function(s resolve.Subscription) string {
 	return name
 }
 
-var codecs = map[string]string{"": "Default", "json": "JSON", "raw": "Raw"}
+var codecs = map[string]string{"": "Default", "json": "JSON", "cbor": "CBOR", "raw": "Raw", "fields": "Fields"}
 
 func handler(s resolve.Subscription) jen.Code {
 	if s.Shape == resolve.Method {

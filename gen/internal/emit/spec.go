@@ -21,9 +21,21 @@ func fields(s resolve.Subscription) []jen.Code {
 			list = append(list, jen.Id(name).Op(":").Add(duration(d)))
 		}
 	}
+	flag := func(name string, set bool) {
+		if set {
+			list = append(list, jen.Id(name).Op(":").True())
+		}
+	}
 	text("Name", s.Spec.Name)
 	text("Stream", s.Spec.Stream)
+	text("List", s.Spec.List)
+	text("Channel", s.Spec.Channel)
+	text("Pattern", s.Spec.Pattern)
+	flag("Sharded", s.Spec.Sharded)
+	flag("Reliable", s.Spec.Reliable)
 	text("Group", s.Spec.Group)
+	text("Task", s.Spec.Task)
+	flag("Foreign", s.Spec.Foreign)
 	span("Claim", s.Spec.Claim)
 	span("Reclaim", s.Spec.Reclaim)
 	text("Start", s.Spec.Start)

@@ -91,6 +91,14 @@ func (r *resolver) subscription(h handler) (Subscription, bool) {
 			h.name(), types.TypeString(sig.payload, types.RelativeTo(r.src.Types)))
 		return s, false
 	}
+	if s.Spec.Codec == "fields" {
+		if problems := fieldProblems(sig.payload); len(problems) > 0 {
+			for _, problem := range problems {
+				r.errorf(h.directive.KeyPos("codec"), "%s", problem)
+			}
+			return s, false
+		}
+	}
 	if s.Spec.Name == "" {
 		s.Spec.Name = r.src.Name + "." + strings.TrimPrefix(s.Type+"."+s.Func, ".")
 	}
