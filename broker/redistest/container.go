@@ -37,35 +37,43 @@ type containerKind struct{ label, image, binary string }
 
 func (k containerKind) name() string { return k.label }
 
-func (k containerKind) launch(ctx context.Context, args []string, fixedPort bool) (*instance, error) {
+func (k containerKind) launch(ctx context.Context, args []string, fixedPort bool) (in *instance, err error) {
+	err = k.reach(ctx, func(ctx context.Context, host string) (err error) {
+		in, err = k.publish(ctx, host, args, fixedPort)
+		return err
+	})
+	return in, err
+}
+
+// reach calls start with the addresses at which the engine may publish ports, until one works.
+func (k containerKind) reach(ctx context.Context, start func(ctx context.Context, host string) error) error {
 	// The pull has a limit of its own: ctx is for the start.
 	if err := ensureImage(k.image); err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
 	hosts, err := publishHosts(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find the address of the Docker engine: %w", err)
+		return fmt.Errorf("find the address of the Docker engine: %w", err)
 	}
-	var in *instance
 	for i, host := range hosts {
 		attempt, cancel := ctx, context.CancelFunc(func() {})
 		if i < len(hosts)-1 {
 			attempt, cancel = context.WithTimeout(ctx, probeTimeout)
 		}
-		in, err = k.publish(attempt, host, args, fixedPort)
+		err = start(attempt, host)
 		unreachable := attempt.Err() != nil
 		cancel()
 		if err == nil {
 			publishedAt.Store(host)
-			return in, nil
+			return nil
 		}
 		if !unreachable {
 			break
 		}
 	}
-	return nil, err
+	return err
 }
 
 // publish runs the container at one address. A port that was free when it was chosen may be taken when the engine binds
@@ -288,16 +296,11 @@ func publishHosts(ctx context.Context) ([]string, error) {
 	}
 }
 
-// freePort asks the kernel for a port that nobody listens on. Where the host is not this machine, the loopback's answer
-// is as good a guess as any.
+// freePort asks the kernel for a port that nobody listens on.
 func freePort(host string) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	ports, err := freePorts(host, 1)
 	if err != nil {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
+		return 0, err
 	}
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close() //nolint:errcheck // it was opened to be closed
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return ports[0], nil
 }

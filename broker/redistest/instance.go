@@ -2,8 +2,8 @@ package redistest
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -28,12 +28,18 @@ type instance struct {
 	base    *url.URL
 	version string
 	proc    process // nil where the server is somebody else's
+	shared  bool    // another instance removes the process
+	tls     *tls.Config
 	dbs     *databases
 }
 
 // connect makes the instance of a server at base, once it answers.
 func connect(ctx context.Context, k kind, base *url.URL, proc process) (*instance, error) {
-	in := &instance{kind: k, base: base, proc: proc}
+	return connectWith(ctx, &instance{kind: k, base: base, proc: proc})
+}
+
+// connectWith completes an instance once its server answers.
+func connectWith(ctx context.Context, in *instance) (*instance, error) {
 	if err := in.answer(ctx); err != nil {
 		return nil, err
 	}
@@ -44,14 +50,14 @@ func connect(ctx context.Context, k kind, base *url.URL, proc process) (*instanc
 		return nil, fmt.Errorf("ask %s for its version: %w", in.url(0), err)
 	}
 	in.version = versionOf(info)
-	in.dbs = newDatabases(in, proc == nil)
+	in.dbs = newDatabases(in, in.proc == nil)
 	return in, nil
 }
 
 // answer waits until the server has started and loaded its data. The first ten tries come quickly because a server
 // without data is up within a few milliseconds.
 func (in *instance) answer(ctx context.Context) error {
-	opts, err := redis.ParseURL(in.url(0))
+	opts, err := in.options(0)
 	if err != nil {
 		return err
 	}
@@ -61,7 +67,7 @@ func (in *instance) answer(ctx context.Context) error {
 	defer c.Close() //nolint:errcheck // nothing was written
 	for try := 0; ; try++ {
 		// The bare connection first: the client logs each failed dial.
-		raw, err := (&net.Dialer{}).DialContext(ctx, opts.Network, opts.Addr)
+		raw, err := redis.NewDialer(opts)(ctx, opts.Network, opts.Addr)
 		if err == nil {
 			_ = raw.Close()
 			err = c.Ping(ctx).Err()
@@ -101,16 +107,24 @@ func (in *instance) url(db int) string {
 
 // client makes a client for one database. The URL was parsed before, so it cannot be wrong here.
 func (in *instance) client(db int) *redis.Client {
-	opts, err := redis.ParseURL(in.url(db))
+	opts, err := in.options(db)
 	if err != nil {
 		panic("redistest: " + err.Error())
 	}
 	return redis.NewClient(opts)
 }
 
+func (in *instance) options(db int) (*redis.Options, error) {
+	opts, err := redis.ParseURL(in.url(db))
+	if err == nil && in.tls != nil {
+		opts.TLSConfig = in.tls.Clone()
+	}
+	return opts, err
+}
+
 // remove ends a server that redistest started.
 func (in *instance) remove() error {
-	if in.proc == nil {
+	if in.proc == nil || in.shared {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
