@@ -27,6 +27,13 @@ var AuditParcelSubscription = streamrt.SubscribeErr(streamrt.Spec{
 	Timeout:  90 * streamrt.Second,
 }, streamrt.JSON, AuditParcel)
 
+// BillClickSubscription subscribes [BillClick] to stream clicks as group billing.
+var BillClickSubscription = streamrt.SubscribeErr(streamrt.Spec{
+	Name:   "snippets.BillClick",
+	Stream: "clicks",
+	Group:  "billing",
+}, streamrt.Fields, BillClick)
+
 // BillingSettleSubscription subscribes [Billing.Settle] to stream settlements as group billing.
 // It needs its receiver: mount the value that With returns for a *Billing.
 var BillingSettleSubscription = streamrt.SubscribeMethodErr(streamrt.Spec{
@@ -61,6 +68,20 @@ var ClaimAndSetSubscription = streamrt.Subscribe(streamrt.Spec{
 	DelaySet: "reminders.both.delayed",
 }, streamrt.Default, ClaimAndSet)
 
+// CopyClickSubscription subscribes [CopyClick] to stream clicks as group archive.
+var CopyClickSubscription = streamrt.SubscribeErr(streamrt.Spec{
+	Name:    "snippets.CopyClick",
+	Stream:  "clicks",
+	Group:   "archive",
+	Foreign: true,
+}, streamrt.Raw, CopyClick)
+
+// CountEventSubscription subscribes [CountEvent] to the channels that match events.*.
+var CountEventSubscription = streamrt.SubscribeErr(streamrt.Spec{
+	Name:    "snippets.CountEvent",
+	Pattern: "events.*",
+}, streamrt.Default, CountEvent)
+
 // DepotStoreSubscription subscribes [Depot.Store] to stream parcels as group store.
 // It needs its receiver: mount the value that With returns for a *Depot.
 var DepotStoreSubscription = streamrt.SubscribeMethod(streamrt.Spec{
@@ -94,6 +115,14 @@ var DispatchLeaveSubscription = streamrt.SubscribeMethodErr(streamrt.Spec{
 	Group:  "dispatch",
 }, streamrt.Default, (*Dispatch).Leave)
 
+// FrameSubscription subscribes [Frame] to list pictures.
+var FrameSubscription = streamrt.SubscribeErr(streamrt.Spec{
+	Name:     "snippets.Frame",
+	List:     "pictures",
+	Reliable: true,
+	DelaySet: "pictures.delayed",
+}, streamrt.Default, Frame)
+
 // InMemorySubscription subscribes [InMemory] to stream reminders.memory as group reminders.
 var InMemorySubscription = streamrt.Subscribe(streamrt.Spec{
 	Name:   "snippets.InMemory",
@@ -122,6 +151,20 @@ var PrintLabelSubscription = streamrt.SubscribeErr(streamrt.Spec{
 	Stream: "labels",
 	Group:  "print",
 }, streamrt.Raw, PrintLabel)
+
+// SendMailSubscription subscribes [SendMail] to stream jobs as group workers, for task send_mail.
+var SendMailSubscription = streamrt.SubscribeErr(streamrt.Spec{
+	Name:   "snippets.SendMail",
+	Stream: "jobs",
+	Group:  "workers",
+	Task:   "send_mail",
+}, streamrt.Default, SendMail)
+
+// ShowPriceSubscription subscribes [ShowPrice] to channel prices.
+var ShowPriceSubscription = streamrt.SubscribeErr(streamrt.Spec{
+	Name:    "snippets.ShowPrice",
+	Channel: "prices",
+}, streamrt.Default, ShowPrice)
 
 // TrackParcelSubscription subscribes [TrackParcel] to stream parcels as group track.
 // It needs its state: mount the value that With returns.
