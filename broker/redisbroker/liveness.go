@@ -4,20 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace-go/millrace/broker"
 )
 
 // liveness keeps the key that tells the peers that this consumer is alive, and keeps what it holds from looking idle.
 type liveness struct {
-	s     *subscription
-	key   string
-	token string
-	ttl   time.Duration
+	client   redis.UniversalClient
+	log      *slog.Logger
+	name     string // the subscription's
+	consumer string
+	key      string
+	token    string
+	ttl      time.Duration
+	claim    time.Duration // 0 unless claiming
+	// keep keeps everything that has been in hand for so long from looking idle.
+	keep func(ctx context.Context, since time.Duration) error
 
 	mu sync.Mutex // guards what follows; not held over I/O
+	// made is how often the key was made, and not prolonged.
+	made int
 	// since is when the key was last made; it has stood without a gap from then on.
 	since time.Time
 	// until is when the key ends as far as this process knows.
@@ -29,8 +40,13 @@ type liveness struct {
 // errConsumerTaken is what reads fail with when another process holds this consumer's name.
 var errConsumerTaken = errors.New("another process reads under the same consumer name")
 
-func newLiveness(s *subscription, token string, ttl time.Duration) *liveness {
-	return &liveness{s: s, key: alivePrefix(s.source) + s.consumer, token: token, ttl: ttl}
+func newLiveness(client redis.UniversalClient, config broker.Config, consumer, token string, ttl time.Duration,
+	keep func(context.Context, time.Duration) error,
+) *liveness {
+	return &liveness{
+		client: client, log: config.Logger, name: config.Name, consumer: consumer, key: alivePrefix(config.Source) + consumer,
+		token: token, ttl: ttl, claim: config.Source.Claim, keep: keep,
+	}
 }
 
 // alivePrefix is what stands before a consumer's name in its liveness key.
@@ -52,7 +68,7 @@ func (l *liveness) open(ctx context.Context) error {
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			return fmt.Errorf("consumer %q is alive elsewhere (held by %s): give each process a name of its own, or none", l.s.consumer, holder)
+			return fmt.Errorf("consumer %q is alive elsewhere (held by %s): give each process a name of its own, or none", l.consumer, holder)
 		}
 		if err := wait(ctx, min(left, time.Second)); err != nil {
 			return err
@@ -64,7 +80,7 @@ func (l *liveness) open(ctx context.Context) error {
 func (l *liveness) beat(ctx context.Context) (holder string, err error) {
 	// The key counts from before the command: the server may have carried it out at once.
 	now := time.Now()
-	reply, err := run(ctx, l.s.client, append(aliveScript.args(2, l.key), l.token, milliseconds(l.ttl)))
+	reply, err := run(ctx, l.client, append(aliveScript.args(2, l.key), l.token, milliseconds(l.ttl)))
 	if err != nil {
 		return "", fmt.Errorf("liveness key: %w", err)
 	}
@@ -72,12 +88,13 @@ func (l *liveness) beat(ctx context.Context) (holder string, err error) {
 	case "kept":
 	case "made":
 		l.mu.Lock()
-		repaired := !l.since.IsZero()
+		repaired := l.made > 0
+		l.made++
 		// From after the command: it has stood for a TTL at least.
 		l.since = time.Now()
 		l.mu.Unlock()
 		if repaired {
-			l.s.log.Warn("the liveness key was gone; made it again", "subscription", l.s.name, "key", l.key)
+			l.log.Warn("the liveness key was gone; made it again", "subscription", l.name, "key", l.key)
 		}
 	default:
 		l.mu.Lock()
@@ -89,6 +106,13 @@ func (l *liveness) beat(ctx context.Context) (holder string, err error) {
 	l.until = now.Add(l.ttl)
 	l.mu.Unlock()
 	return "", nil
+}
+
+// gaps is how often the key has been made again after it was gone.
+func (l *liveness) gaps() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.made-1, 0)
 }
 
 // mayJudge tells whether the key has stood for a whole TTL: long enough for every living peer to have written its own
@@ -106,7 +130,7 @@ func (l *liveness) stoodSince(then time.Time) bool {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.s.source.Claim > 0 && (l.late(now) || l.steady.After(then)) {
+	if l.claim > 0 && (l.late(now) || l.steady.After(then)) {
 		return false
 	}
 	return !l.since.IsZero() && !l.since.After(then) && now.Before(l.until)
@@ -114,7 +138,7 @@ func (l *liveness) stoodSince(then time.Time) bool {
 
 // late tells whether an entry in hand may have been idle for the claim time by now: it is refreshed within a third of it
 // after the round that came too early for it.
-func (l *liveness) late(now time.Time) bool { return now.Sub(l.refreshed) > l.s.source.Claim*2/3 }
+func (l *liveness) late(now time.Time) bool { return now.Sub(l.refreshed) > l.claim*2/3 }
 
 // roundEnded notes that everything that is held was refreshed by a round that began then.
 func (l *liveness) roundEnded(began time.Time) {
@@ -131,13 +155,12 @@ func (l *liveness) roundEnded(began time.Time) {
 func (l *liveness) run(ctx context.Context) {
 	interval := l.ttl / 3
 	refresh := interval
-	if claim := l.s.source.Claim; claim > 0 {
+	if claim := l.claim; claim > 0 {
 		refresh = min(refresh, claim/3)
 	}
 	failing := false
 	l.roundEnded(time.Now())
 	beatAt := time.Now().Add(interval)
-	var late []broker.Held
 	for {
 		pause := refresh
 		if failing {
@@ -153,62 +176,25 @@ func (l *liveness) run(ctx context.Context) {
 			case err != nil:
 				errs = err
 			case holder != "":
-				errs = fmt.Errorf("%w: %q is held by %s", errConsumerTaken, l.s.consumer, holder)
+				errs = fmt.Errorf("%w: %q is held by %s", errConsumerTaken, l.consumer, holder)
 			default:
 				beatAt = now.Add(interval)
 			}
 		}
 		began := time.Now()
-		late = append(late, l.s.config.Holder.Held(refresh)...)
-		if err := l.refresh(ctx, late); err != nil {
+		if err := l.keep(ctx, refresh); err != nil {
 			errs = errors.Join(errs, err)
 		} else {
-			late = late[:0]
 			l.roundEnded(began)
 		}
 		if errs != nil && !failing && ctx.Err() == nil {
-			l.s.log.Warn("this consumer cannot show that it is alive", "subscription", l.s.name, "error", errs)
+			l.log.Warn("this consumer cannot show that it is alive", "subscription", l.name, "error", errs)
 		}
 		if errs == nil && failing {
-			l.s.log.Info("this consumer shows again that it is alive", "subscription", l.s.name)
+			l.log.Info("this consumer shows again that it is alive", "subscription", l.name)
 		}
 		failing = errs != nil
 	}
-}
-
-// refreshEntries is how many entries one call refreshes.
-const refreshEntries = 500
-
-// refresh resets the idle time of entries in hand, and tells the engine which of them it has lost.
-func (l *liveness) refresh(ctx context.Context, held []broker.Held) error {
-	s := l.s
-	retaken := 0
-	if s.claims != nil {
-		retaken = 1
-	}
-	for len(held) > 0 {
-		n := min(len(held), refreshEntries)
-		args := append(refreshScript.args(3+2*n, s.source.Key), s.source.Group, s.consumer, retaken)
-		for _, h := range held[:n] {
-			args = append(args, h.ID, h.Count)
-		}
-		reply, err := run(ctx, s.client, args)
-		if err != nil {
-			return s.lost(fmt.Errorf("refreshing entries in hand: %w", err))
-		}
-		var lost []string
-		results, _ := reply.([]any)
-		for i, result := range results {
-			if text, _ := result.(string); text == "lost" && i < n {
-				lost = append(lost, held[i].ID)
-			}
-		}
-		if len(lost) > 0 {
-			s.config.Holder.Lost(lost)
-		}
-		held = held[n:]
-	}
-	return nil
 }
 
 // wait sleeps, and returns early with the context's error.

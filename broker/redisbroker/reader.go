@@ -21,6 +21,8 @@ const unblockTime = 500 * time.Millisecond
 type reader struct {
 	route route
 	block time.Duration // the longest wait of one read
+	// patient: a read that CLIENT UNBLOCK does not end ends by itself, as soon as block is over.
+	patient bool
 
 	mu     sync.Mutex // guards what follows; not held over I/O
 	conn   net.Conn
@@ -153,7 +155,7 @@ func (r *reader) interrupt(ctx context.Context) {
 		case r.wake <- struct{}{}:
 		default:
 		}
-		if !r.unblock(ctx) {
+		if !r.unblock(ctx) && !r.patient {
 			r.hangUp()
 		}
 		timer := time.NewTimer(wait)

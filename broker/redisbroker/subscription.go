@@ -31,6 +31,9 @@ type subscription struct {
 	claims   *claims // nil unless claiming
 	log      *slog.Logger
 
+	// late is what the heartbeat has yet to keep from looking idle. It belongs to its goroutine.
+	late []broker.Held
+
 	stopped atomic.Bool
 	// regroup: the group has to be made again before the next read.
 	regroup atomic.Bool
@@ -54,7 +57,7 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 		name: config.Name, source: config.Source, config: config, consumer: b.consumer, address: b.Address(),
 		client: client, pool: b.connections, reader: newReader(route{client, config.Source.Key}, config.Source.Block), log: config.Logger,
 	}
-	s.alive, s.keeper = newLiveness(s, b.token, b.liveness), newKeeper(s)
+	s.alive, s.keeper = newLiveness(client, config, s.consumer, b.token, b.liveness, s.keep), newKeeper(s)
 	if s.source.DelaySet != "" {
 		s.mover = newMover(s)
 	}
