@@ -3,8 +3,11 @@ package redisbroker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace-go/millrace/broker"
 )
@@ -21,14 +24,21 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
 )
 
-// mover appends due members of the delay set to the stream. Any number of processes may run one: a member is moved by
-// whoever is first, in one step.
+// mover moves due members of a delay set to where they came from. Any number of processes may run one: a member is moved
+// by whoever is first, in one step.
 type mover struct {
-	s    *subscription
-	wake chan time.Time
+	client redis.UniversalClient
+	log    *slog.Logger
+	name   string // the subscription's
+	set    string
+	// moveMembers moves members that were due. One that is not there any more is no error.
+	moveMembers func(ctx context.Context, members []string) error
+	wake        chan time.Time
 }
 
-func newMover(s *subscription) *mover { return &mover{s: s, wake: make(chan time.Time, 1)} }
+func newMover(client redis.UniversalClient, config broker.Config, set string, moveMembers func(context.Context, []string) error) *mover {
+	return &mover{client: client, log: config.Logger, name: config.Name, set: set, moveMembers: moveMembers, wake: make(chan time.Time, 1)}
+}
 
 // expect tells the mover that this process has just delayed a message by so much. It never blocks.
 func (m *mover) expect(d time.Duration) {
@@ -58,10 +68,10 @@ func (m *mover) run(ctx context.Context) {
 		switch {
 		case err == nil && pause > 0:
 			pause = 0
-			m.s.log.Info("delayed messages are moved again", "subscription", m.s.name, "delay_set", m.s.source.DelaySet)
+			m.log.Info("delayed messages are moved again", "subscription", m.name, "delay_set", m.set)
 		case err != nil && ctx.Err() == nil:
 			if pause == 0 {
-				m.s.log.Warn("delayed messages cannot be moved", "subscription", m.s.name, "delay_set", m.s.source.DelaySet, "error", err)
+				m.log.Warn("delayed messages cannot be moved", "subscription", m.name, "delay_set", m.set, "error", err)
 			}
 			pause = min(max(2*pause, firstPause), longestPause)
 			wait = pause/2 + rand.N(pause/2) //nolint:gosec // jitter
@@ -99,16 +109,15 @@ func (m *mover) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
 
 // move moves one batch, and returns how long to wait before the next.
 func (m *mover) move(ctx context.Context) (time.Duration, error) {
-	s := m.s
 	// On a set that is empty this is all that a mover costs.
-	first, err := s.client.ZRangeWithScores(ctx, s.source.DelaySet, 0, 0).Result()
+	first, err := m.client.ZRangeWithScores(ctx, m.set, 0, 0).Result()
 	if err != nil {
 		return 0, err
 	}
 	if len(first) == 0 {
 		return moveSleep, nil
 	}
-	reply, err := run(ctx, s.client, append(dueScript.args(2, s.source.DelaySet), moveEntries, moveBytes))
+	reply, err := run(ctx, m.client, append(dueScript.args(2, m.set), moveEntries, moveBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -141,8 +150,7 @@ const (
 	moveBuried  = 3
 )
 
-func (m *mover) moveMembers(ctx context.Context, members []string) error {
-	s := m.s
+func (s *subscription) moveMembers(ctx context.Context, members []string) error {
 	keys := []string{s.source.DelaySet, s.source.Key}
 	if s.config.DeadLetter != "" {
 		keys = append(keys, s.config.DeadLetter)
@@ -177,17 +185,17 @@ func (m *mover) moveMembers(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
-	results, err := m.moved(reply, targets)
+	results, err := s.moved(reply, targets)
 	for i, fields := range wide {
 		if i < len(results) && results[i] == "done" {
-			err = errors.Join(err, m.moveWide(ctx, fields, members[i]))
+			err = errors.Join(err, s.moveWide(ctx, fields, members[i]))
 		}
 	}
 	return err
 }
 
 // moved counts what the script buried or discarded, and returns what became of each member and the first error.
-func (m *mover) moved(reply any, targets []int) (results []string, failure error) {
+func (s *subscription) moved(reply any, targets []int) (results []string, failure error) {
 	list, _ := reply.([]any)
 	if len(list) != len(targets) {
 		return nil, errReply
@@ -197,9 +205,9 @@ func (m *mover) moved(reply any, targets []int) (results []string, failure error
 		results = append(results, text)
 		switch {
 		case text == "done" && targets[i] == moveBuried:
-			m.s.config.Buried(broker.ReasonMalformed)
+			s.config.Buried(broker.ReasonMalformed)
 		case text == "done" && targets[i] == moveNowhere:
-			m.s.config.Discarded(broker.ReasonMalformed)
+			s.config.Discarded(broker.ReasonMalformed)
 		case text != "done" && text != "gone" && failure == nil:
 			failure = serverError(text)
 		}
@@ -209,8 +217,7 @@ func (m *mover) moved(reply any, targets []int) (results []string, failure error
 
 // moveWide moves a message with more fields than a script can append: written first, then removed, so that a crash in
 // between leaves it twice and never loses it.
-func (m *mover) moveWide(ctx context.Context, fields []broker.Field, member string) error {
-	s := m.s
+func (s *subscription) moveWide(ctx context.Context, fields []broker.Field, member string) error {
 	args := append(make([]any, 0, 3+2*len(fields)), "XADD", s.source.Key, "*")
 	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {
 		return err

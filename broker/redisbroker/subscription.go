@@ -59,7 +59,7 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 	}
 	s.alive, s.keeper = newLiveness(client, config, s.consumer, b.token, b.liveness, s.keep), newKeeper(s)
 	if s.source.DelaySet != "" {
-		s.mover = newMover(s)
+		s.mover = newMover(client, config, s.source.DelaySet, s.moveMembers)
 	}
 	err = s.createGroup(ctx, s.source.Start)
 	if err == nil {
