@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
@@ -22,6 +24,9 @@ var modes = []mode{
 	{name: "claiming", claims: true},
 	{name: "claiming with a delay-set", claims: true, set: true},
 }
+
+// ownRecords are the modes whose recovery is told apart: taking from dead owners, and claiming what is idle.
+var ownRecords = []mode{{name: "plain"}, {name: "claiming", claims: true}}
 
 // spec is a subscription of that mode. Its name is unique, as the keys are.
 func (m mode) spec(k keys) streamrt.Spec {
@@ -69,4 +74,11 @@ func sawAttempts(t testing.TB, what string, calls []call, n int) {
 	if got, want := attemptsOf(calls), upTo(n); !slices.Equal(got, want) {
 		t.Errorf("%s: the handler saw the attempts %v, want %v", what, got, want)
 	}
+}
+
+// pending lists what the group holds.
+func pending(ctx context.Context, target Target, k keys) ([]redis.XPendingExt, error) {
+	return target.Client.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: k.stream, Group: k.group, Start: "-", End: "+", Count: 1000,
+	}).Result()
 }

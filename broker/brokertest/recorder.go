@@ -77,6 +77,26 @@ func (r *recorder) byMessage() map[string][]call {
 	return calls
 }
 
+// bodies counts the runs of each payload.
+func (r *recorder) bodies() map[string]int {
+	n := map[string]int{}
+	for _, c := range r.seen() {
+		n[c.payload]++
+	}
+	return n
+}
+
+// of returns the calls with one payload, in the order they began.
+func (r *recorder) of(body string) []call {
+	var calls []call
+	for _, c := range r.seen() {
+		if c.payload == body {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
 // attemptsOf lists the attempt numbers that the handler saw.
 func attemptsOf(calls []call) []int {
 	var seen []int

@@ -30,8 +30,25 @@ import "testing"
 
 // areas are what Run runs, in this order.
 var areas = []area{
+	delaysArea,
+	connectionsArea,
 	outcomesArea,
 	attemptsArea,
+	durationsArea,
+	fieldsArea,
+	groupsArea,
+	sharingArea,
+	handoverArea,
+	deadLettersArea,
+	leasesArea,
+	lossesArea,
+	recoveryArea,
+	lostGroupsArea,
+	stopsArea,
+	orderArea,
+	malformedArea,
+	troublesArea,
+	idleCostArea,
 }
 
 // Run runs every area on the target as a subtest of its name. It returns when all of them have ended, except that areas

@@ -3,6 +3,7 @@ package brokertest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,6 +55,12 @@ var uses = map[Feature]string{
 	CommandStats: "what the server was asked is counted with it",
 	SlowLog:      "slow commands are found with it",
 }
+
+// livenessTTL is the liveness where processes die: short, and longer than a busy machine keeps one waiting.
+const livenessTTL = 2 * time.Second
+
+// mortal returns the target whose processes are missed soon after they have died.
+func (target Target) mortal() Target { return target.with(redisbroker.Liveness(livenessTTL)) }
 
 // skipUnlessFit skips a body that needs what the target does not have.
 func (target Target) skipUnlessFit(t testing.TB, b body) {

@@ -14,14 +14,14 @@ import (
 	"github.com/millrace-go/millrace/broker/redistest"
 )
 
-// TestMain runs as many tests side by side as there are servers, however few processors there are: they wait far more
-// than they compute.
+// TestMain runs two tests side by side for each server, however few processors there are: they wait far more than they
+// compute.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallelFlag })
 	if !given {
-		if err := flag.Set(parallelFlag, strconv.Itoa(4)); err != nil {
+		if err := flag.Set(parallelFlag, strconv.Itoa(8)); err != nil {
 			panic(err)
 		}
 	}
@@ -74,24 +74,4 @@ func pausedTarget() Target {
 		})
 	}
 	return target
-}
-
-// each runs the body on the embedded server and on every server of the matrix, side by side as far as -parallel allows.
-func each(t *testing.T, body func(t *testing.T, target Target)) {
-	eachInTurn(t, func(t *testing.T, target Target) {
-		t.Parallel()
-		body(t, target)
-	})
-}
-
-// eachInTurn runs the body on the same servers, one after the other.
-func eachInTurn(t *testing.T, body func(t *testing.T, target Target)) {
-	t.Run("embedded", func(t *testing.T) { body(t, embeddedTarget(t)) })
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) { body(t, targetOf(s)) })
-}
-
-// paused runs the body on the embedded server and the paused clock.
-func paused(t *testing.T, body func(t *testing.T, target Target)) {
-	t.Helper()
-	pausedTarget().bubble(t, body)
 }
