@@ -113,18 +113,12 @@ next:
 func (mt *mount) checkSpec(p *problems) {
 	spec, name := mt.subscription.Spec(), mt.name()
 	if name == "" {
-		p.mount(fmt.Sprintf("of stream %q", spec.Stream), "it has no name; set Spec.Name")
+		p.mount(fmt.Sprintf("of %s %q", mt.source.Structure, mt.source.Key), "it has no name; set Spec.Name")
 	}
-	if spec.Stream == "" {
-		p.mount(name, "it has no source; add stream=KEY to the directive")
-	} else {
-		if mt.source.Group == "" {
-			p.mount(name, "no group; add group=NAME to the directive, or DefaultGroup(name) to the broker")
-		}
-		if strings.Contains(mt.source.Key, "}") && !hasHashTag(mt.source.Key) {
-			p.mount(name, "the stream key %q holds a } but no hash tag, so its auxiliary keys would live in another cluster slot; rename the stream, or give it a tag as in {name}", mt.source.Key)
-		}
+	if err := mt.subscription.Err(); err != nil {
+		p.mount(name, "%v", err)
 	}
+	mt.checkSource(p)
 	atLeast := func(key string, d, least time.Duration) {
 		if d != 0 && d < least {
 			p.mount(name, "%s=%s is too short; give at least %s, or leave it out", key, d, least)
@@ -165,7 +159,13 @@ func (mt *mount) checkPolicy(p *problems) {
 		p.mount(name, "MaxParked(%d) leaves no place for a delay; give at least 1", o.maxParked)
 	}
 	if o.hasDeadLetter && o.deadLetter == "" {
-		p.mount(name, `DeadLetter("") names no stream; give a key, or leave it out for no dead letter`)
+		p.mount(name, `DeadLetter("") names no key; give a key, or leave it out for no dead letter`)
+	}
+	if o.hasUnknownDelay && o.unknownDelay < leastDuration {
+		p.mount(name, "UnknownTaskDelay(%s) is too short; give at least %s, or leave it out", o.unknownDelay, leastDuration)
+	}
+	if o.hasUnknownLimit && o.unknownTimeout < leastDuration {
+		p.mount(name, "UnknownTaskTimeout(%s) is too short; give at least %s, or leave it out", o.unknownTimeout, leastDuration)
 	}
 	if o.hasCodec && o.codec == nil {
 		p.mount(name, "WithCodec(nil) has no codec; give one, or leave it out for JSON")

@@ -10,41 +10,98 @@ import (
 func checkTogether(p *problems, mounts []*mount) {
 	for _, mt := range mounts {
 		if mt.deadLetter != "" && mt.deadLetter == mt.source.Key {
-			p.mount(mt.name(), "the dead letter %s is the source itself, so what is buried would be read again for ever; name another stream", mt.deadLetter)
+			p.mount(mt.name(), "the dead letter %s is the source itself, so what is buried would be read again for ever; name another key", mt.deadLetter)
 		}
 	}
 	checkReaders(p, mounts)
+	checkForeign(p, mounts)
 	checkStructures(p, mounts)
 	checkDelaySets(p, mounts)
 	checkCycles(p, mounts)
 }
 
-// checkReaders: two mounts on one stream and group would take each other's messages.
+// checkReaders: two mounts on one list, or on one stream and group, would take each other's messages, unless each takes a
+// task of its own. Channels give everything to everyone.
 func checkReaders(p *problems, mounts []*mount) {
 	type reader struct {
-		stream, group string
-		reclaims      bool // it takes only what the other left, and may stand beside it
+		key, group string
+		reclaims   bool // it takes only what the other left, and may stand beside it
 	}
-	first := map[reader]*mount{}
+	readers := map[reader][]*mount{}
 	for _, mt := range mounts {
 		r := reader{mt.source.Key, mt.source.Group, mt.source.Reclaim > 0}
-		if r.stream == "" || r.group == "" {
+		stream := mt.source.Structure == broker.StructureStream
+		if r.key == "" || stream == (r.group == "") || !stream && mt.source.Structure != broker.StructureList {
 			continue
 		}
-		if other, taken := first[r]; taken {
-			p.mount(mt.name(), "%s reads stream %s with group %s, too, and each would get a part of the messages; give one of them another group", other.name(), r.stream, r.group)
-			continue
+		others := readers[r]
+		readers[r] = append(others, mt)
+		switch {
+		case len(others) == 0:
+		case !stream:
+			p.mount(mt.name(), "%s reads list %s, too, and each would get a part of the messages; mount one of them", others[0].name(), r.key)
+		case mt.task() == "" && others[0].task() == "":
+			p.mount(mt.name(), "%s reads stream %s with group %s, too, and each would get a part of the messages; give one of them another group, or both a task=NAME", others[0].name(), r.key, r.group)
+		case mt.task() == "" || others[0].task() == "":
+			p.mount(mt.name(), "it reads stream %s with group %s as %s does, but only one of them names a task, and the other would take its messages; give both a task=NAME, or one of them another group", r.key, r.group, others[0].name())
+		default:
+			checkShared(p, mt, others)
 		}
-		first[r] = mt
 	}
 }
 
-// checkStructures: one key cannot hold a stream and a sorted set.
+// checkShared: mounts that share a group by task are read together, so what says how has to be the same.
+func checkShared(p *problems, mt *mount, others []*mount) {
+	for _, other := range others {
+		if other.task() == mt.task() {
+			p.mount(mt.name(), "%s takes the task %s of stream %s and group %s, too; give one of them another task", other.name(), mt.task(), mt.source.Key, mt.source.Group)
+			return
+		}
+	}
+	first := others[0]
+	differ := func(differs bool, what string) {
+		if differs {
+			p.mount(mt.name(), "it shares stream %s and group %s with %s, and their %s differ; give both the same", mt.source.Key, mt.source.Group, first.name(), what)
+		}
+	}
+	a, b := &mt.source, &first.source
+	differ(a.Claim != b.Claim, "claim")
+	differ(a.DelaySet != b.DelaySet, "delay-set")
+	differ(a.DelayTTL != b.DelayTTL, "delay-ttl")
+	differ(a.Block != b.Block, "block")
+	differ(a.Start != b.Start, "start")
+	for _, other := range others {
+		o, m := &other.policy, &mt.policy
+		differ(o.hasUnknownDelay && m.hasUnknownDelay && o.unknownDelay != m.unknownDelay, "UnknownTaskDelay")
+		differ(o.hasUnknownLimit && m.hasUnknownLimit && o.unknownTimeout != m.unknownTimeout, "UnknownTaskTimeout")
+	}
+}
+
+// checkForeign: nothing is ever written to a foreign stream, also not by another group that reads it, by what a delay set
+// gives back, or as a dead letter.
+func checkForeign(p *problems, mounts []*mount) {
+	foreign := map[string]*mount{}
+	for _, mt := range mounts {
+		if mt.source.Foreign {
+			foreign[mt.source.Key] = mt
+		}
+	}
+	for _, mt := range mounts {
+		if other := foreign[mt.source.Key]; other != nil && !mt.source.Foreign && mt.source.Structure == broker.StructureStream {
+			p.mount(mt.name(), "it reads stream %s, which is foreign to %s, and would append its retries; add foreign to its directive", mt.source.Key, other.name())
+		}
+		if other := foreign[mt.deadLetter]; other != nil && mt.deadLetter != "" && mt.deadLetter != mt.source.Key {
+			p.mount(mt.name(), "its dead letter %s is foreign to %s, and nothing is ever written to a foreign stream; name another key", mt.deadLetter, other.name())
+		}
+	}
+}
+
+// checkStructures: one key cannot hold a stream and a sorted set. Channels and patterns are no keys.
 func checkStructures(p *problems, mounts []*mount) {
 	first := map[string]broker.KeyUse{}
 	for _, mt := range mounts {
 		for _, use := range mt.uses() {
-			if use.Key == "" {
+			if use.Key == "" || use.Structure == broker.StructureChannel || use.Structure == broker.StructurePattern {
 				continue
 			}
 			other, used := first[use.Key]
@@ -60,7 +117,7 @@ func checkStructures(p *problems, mounts []*mount) {
 	}
 }
 
-// checkDelaySets: what is due goes back to the one stream that a set belongs to.
+// checkDelaySets: what is due goes back to the one stream or list that a set belongs to.
 func checkDelaySets(p *problems, mounts []*mount) {
 	first := map[string]*mount{}
 	for _, mt := range mounts {
@@ -74,8 +131,8 @@ func checkDelaySets(p *problems, mounts []*mount) {
 			continue
 		}
 		if other.source.Key != mt.source.Key {
-			p.mount(mt.name(), "the delay set %s belongs to stream %s of %s already; give stream %s a set of its own",
-				set, other.source.Key, other.name(), mt.source.Key)
+			p.mount(mt.name(), "the delay set %s belongs to %s %s of %s already; give %s %s a set of its own",
+				set, other.source.Structure, other.source.Key, other.name(), mt.source.Structure, mt.source.Key)
 		}
 	}
 }

@@ -20,6 +20,12 @@ type policy struct {
 	maxParked        int
 	codec            Codec
 	hasCodec         bool
+	outRetry         string
+	hasOutRetry      bool
+	unknownDelay     time.Duration
+	hasUnknownDelay  bool
+	unknownTimeout   time.Duration
+	hasUnknownLimit  bool
 	middleware       []func(Handler) Handler
 }
 
@@ -77,7 +83,7 @@ func MaxDeliveries(m int) MountOption {
 	return mountOption(func(p *policy) { p.maxDeliveries, p.hasMaxDeliveries = m, true })
 }
 
-// DeadLetter names the stream that takes what is given up: messages at the cap, those that cannot be decoded, and those
+// DeadLetter names the key that takes what is given up: messages at the cap, those that cannot be decoded, and those
 // whose handler answers outcome.DeadLetter. Without a [MaxAttempts] it takes the first failure. By default there is
 // none, and such messages are acknowledged with an error in the log.
 func DeadLetter(key string) MountOption {
@@ -107,6 +113,36 @@ func MaxParked(n int) MountOption { return mountOption(func(p *policy) { p.maxPa
 // cannot decode is malformed.
 func WithCodec(c Codec) MountOption {
 	return mountOption(func(p *policy) { p.codec, p.hasCodec = c, true })
+}
+
+// OutRetry names the channel that takes the copies of what a pattern's handler wants to have again: a pattern reads many
+// channels and is none itself, so that a subscription to a pattern does not start without it. Where the pattern matches
+// the channel, a copy keeps its counters and is addressed to the process that failed; where it does not, the copy leaves
+// the subscription and starts anew for whoever reads the channel.
+func OutRetry(channel string) MountOption {
+	return mountOption(func(p *policy) { p.outRetry, p.hasOutRetry = channel, true })
+}
+
+// The defaults of UnknownTaskDelay and UnknownTaskTimeout.
+const (
+	defaultUnknownDelay   = 30 * time.Second
+	defaultUnknownTimeout = 6 * time.Hour
+)
+
+// UnknownTaskDelay is how long a message is put off at first whose task no handler of the process knows (task= in the
+// directive), 30 s by default. Each time it comes back unknown it waits as long again as it has been unknown, at most 5
+// minutes. It is no failure: another process that is just being deployed may know the task. Mounts that share a group
+// give it once, or all the same.
+func UnknownTaskDelay(d time.Duration) MountOption {
+	return mountOption(func(p *policy) { p.unknownDelay, p.hasUnknownDelay = d, true })
+}
+
+// UnknownTaskTimeout is how long a message may stay unknown, 6 h by default, counted by the server's clock from when it
+// was first put off. Whoever reads it after that sends it to the dead letter with reason unknown_task, that of the first
+// mount of the group that has one; without one it is acknowledged with an error in the log. Mounts that share a group
+// give it once, or all the same.
+func UnknownTaskTimeout(d time.Duration) MountOption {
+	return mountOption(func(p *policy) { p.unknownTimeout, p.hasUnknownLimit = d, true })
 }
 
 // Use puts middleware around the handler: it is called once when the mount starts, and what it returns is called for

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"github.com/millrace-go/millrace/app/internal/dispatch"
 	"github.com/millrace-go/millrace/broker"
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
@@ -48,70 +47,6 @@ func (m *Mounts) Close(ctx context.Context) error {
 	return m.broker.Close(ctx)
 }
 
-// sourceOf is the mount's source as the directive names it.
-func (mt *mount) sourceOf() broker.Source {
-	spec := mt.subscription.Spec()
-	return broker.Source{
-		Structure: broker.StructureStream,
-		Key:       spec.Stream,
-		Group:     spec.Group,
-		Claim:     spec.Claim,
-		Reclaim:   spec.Reclaim,
-		Start:     spec.Start,
-		DelaySet:  spec.DelaySet,
-		DelayTTL:  spec.DelayTTL,
-		Block:     spec.Block,
-	}
-}
-
-// resolve fills in what the broker decides. It does no I/O.
-func (mt *mount) resolve() {
-	mt.source = mt.on.broker.Resolve(mt.sourceOf())
-	if mt.policy.deadLetter != "" {
-		mt.deadLetter = mt.on.broker.ResolveKey(mt.policy.deadLetter)
-	}
-}
-
 func (mt *mount) name() string { return mt.subscription.Spec().Name }
 
-// uses lists the keys of the mount, for the broker to look at.
-func (mt *mount) uses() []broker.KeyUse {
-	uses := []broker.KeyUse{{Mount: mt.name(), Role: roleSource, Key: mt.source.Key, Structure: mt.source.Structure}}
-	if mt.deadLetter != "" {
-		uses = append(uses, broker.KeyUse{Mount: mt.name(), Role: roleDeadLetter, Key: mt.deadLetter, Structure: mt.source.Structure})
-	}
-	if mt.source.DelaySet != "" {
-		uses = append(uses, broker.KeyUse{Mount: mt.name(), Role: roleDelaySet, Key: mt.source.DelaySet, Structure: broker.StructureSortedSet})
-	}
-	return uses
-}
-
-// engine makes the mount's engine over its open subscription.
-func (mt *mount) engine(sub broker.Subscription, meters *dispatch.Meters, holdings *dispatch.Holdings) *dispatch.Engine {
-	config := dispatch.Config{
-		Name:          mt.name(),
-		Source:        mt.source,
-		Subscription:  mt.subscription,
-		Codec:         mt.policy.codec,
-		MaxAttempts:   mt.policy.maxAttempts,
-		MaxDeliveries: mt.policy.deliveries(mt.source.Claim > 0),
-		Prefetch:      mt.policy.prefetch,
-		Holdings:      holdings,
-		DeadLetter:    mt.deadLetter,
-		Backoff:       mt.policy.wait,
-		Concurrency:   mt.policy.concurrency,
-		MaxParked:     mt.policy.maxParked,
-		Logger:        mt.on.app.log.With("mount", mt.name()),
-		Meters:        meters,
-	}
-	if middleware := mt.policy.middleware; len(middleware) > 0 {
-		config.Wrap = func(inner dispatch.Handler) dispatch.Handler {
-			h := Handler(inner)
-			for i := len(middleware) - 1; i >= 0; i-- {
-				h = middleware[i](h)
-			}
-			return dispatch.Handler(h)
-		}
-	}
-	return dispatch.New(config, sub)
-}
+func (mt *mount) task() string { return mt.subscription.Spec().Task }

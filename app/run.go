@@ -76,11 +76,11 @@ type running struct {
 	reads bool
 }
 
-// opened is a mount whose subscription is open.
+// opened is a reading whose subscription is open.
 type opened struct {
-	mount  *mount
-	sub    broker.Subscription
-	engine *dispatch.Engine
+	reading *reading
+	sub     broker.Subscription
+	engine  *dispatch.Engine
 }
 
 // probe asks the servers of an app that will not start what they have to say against it, so that it is in the same
@@ -148,7 +148,9 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	for _, o := range r.opened {
-		o.mount.logStart(o.sub.Capabilities())
+		for _, mt := range o.reading.mounts {
+			mt.logStart(o.sub.Capabilities())
+		}
 		o.engine.Start(ctx)
 	}
 	r.reads = true
@@ -189,23 +191,13 @@ func (a *App) connect(ctx context.Context, g *group) []error {
 func (r *running) subscribe(ctx context.Context) error {
 	var errs []error
 	for _, g := range r.groups {
-		for _, mt := range g.mounts {
-			meters, holdings := dispatch.NewMeters(mt.name()), dispatch.NewHoldings()
-			sub, err := g.broker.Subscribe(ctx, broker.Config{
-				Name:         mt.name(),
-				Source:       mt.source,
-				DeadLetter:   mt.deadLetter,
-				Logger:       r.app.log.With("mount", mt.name()),
-				Discarded:    meters.Discarded,
-				Buried:       meters.Buried,
-				PackFailures: mt.policy.hasMaxDeliveries,
-				Holder:       holdings,
-			})
+		for _, reading := range readings(g.mounts) {
+			o, err := reading.open(ctx, g.broker)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("app: mount %s: %w", mt.name(), err))
+				errs = append(errs, err)
 				continue
 			}
-			r.opened = append(r.opened, opened{mt, sub, mt.engine(sub, meters, holdings)})
+			r.opened = append(r.opened, o)
 		}
 	}
 	return errors.Join(errs...)
@@ -261,8 +253,12 @@ func (r *running) close(ctx context.Context) {
 func (mt *mount) logStart(c broker.Capabilities) {
 	delays := "in memory, at most " + strconv.Itoa(mt.policy.maxParked)
 	switch {
+	case c.DelaySet && mt.source.DelaySet == "":
+		delays = "in a set of the list's own"
 	case c.DelaySet:
 		delays = "in the set " + mt.source.DelaySet
+	case c.InPlace && !c.KeepsPending:
+		delays = "pending, at most " + strconv.Itoa(mt.policy.maxParked)
 	case c.KeepsPending:
 		delays = "pending for " + c.Claim.String()
 	}
@@ -271,7 +267,10 @@ func (mt *mount) logStart(c broker.Capabilities) {
 		attempts = strconv.Itoa(n)
 	}
 	counted := "retry-count and the failures kept in the entry's delivery count"
-	if !c.PacksFailures {
+	switch {
+	case mt.source.Structure != broker.StructureStream:
+		counted = "retry-count"
+	case !c.PacksFailures:
 		counted = "retry-count and Redis's delivery count, crashes included"
 	}
 	deadLetter := mt.deadLetter
@@ -279,7 +278,7 @@ func (mt *mount) logStart(c broker.Capabilities) {
 		deadLetter = "none"
 	}
 	mt.on.app.log.Info("mounted", "mount", mt.name(), "source", mt.source.Structure.String()+" "+mt.source.Key,
-		"group", mt.source.Group, "address", mt.on.broker.Address(), "delays", delays, "max_attempts", attempts,
+		"group", mt.source.Group, "task", mt.task(), "address", mt.on.broker.Address(), "delays", delays, "max_attempts", attempts,
 		"dead_letter", deadLetter, "count_from", counted, "concurrency", mt.policy.concurrency,
 		"block", mt.source.Block, "timeout", mt.subscription.Spec().Timeout)
 }

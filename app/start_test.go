@@ -27,17 +27,19 @@ func with(s streamrt.Spec, change func(*streamrt.Spec)) streamrt.Subscription {
 	return streamrt.Subscribe(s, streamrt.Raw, func(context.Context, []byte) outcome.HandlerOutcome { return outcome.Ack() })
 }
 
-// Each entry is one thing that is wrong: how it comes about, and what the report says of it, mount and fix included.
-var badStarts = map[string]struct {
+// badStart is one thing that is wrong: how it comes about, and what the report says of it, mount and fix included.
+type badStart struct {
 	mount func(m *app.Mounts)
 	want  []string
-}{
+}
+
+var badStarts = map[string]badStart{
 	"no group": {func(m *app.Mounts) {
 		m.Mount(with(spec("no.group"), func(s *streamrt.Spec) { s.Group = "" }))
 	}, []string{"mount no.group:", "no group", "DefaultGroup"}},
 	"dead letter is the source": {func(m *app.Mounts) {
 		m.Mount(with(spec("self"), func(*streamrt.Spec) {}), app.DeadLetter("self"))
-	}, []string{"mount self:", "source itself", "another stream"}},
+	}, []string{"mount self:", "source itself", "another key"}},
 	"two mounts on one stream and group": {func(m *app.Mounts) {
 		m.Mount(with(spec("twice"), func(*streamrt.Spec) {}))
 		m.Mount(with(spec("twice"), func(s *streamrt.Spec) { s.Name = "again" }))
@@ -120,8 +122,10 @@ func mentions(line string, words []string) bool {
 	return true
 }
 
-func TestEachBadStartIsOneProblem(t *testing.T) {
-	for name, bad := range badStarts {
+func TestEachBadStartIsOneProblem(t *testing.T) { eachIsOneProblem(t, badStarts) }
+
+func eachIsOneProblem(t *testing.T, all map[string]badStart) {
+	for name, bad := range all {
 		t.Run(name, func(t *testing.T) {
 			apptest.Paused(t, func(h *apptest.H) {
 				s := newService(h, h.Broker())

@@ -159,8 +159,11 @@ func (b *Broker) Resolve(s broker.Source) broker.Source {
 	if s.DelaySet != "" {
 		s.DelaySet = b.ResolveKey(s.DelaySet)
 	}
-	if s.Group == "" {
+	if s.Group == "" && s.Structure == broker.StructureStream {
 		s.Group = b.defaultGroup
+	}
+	if s.OutRetry != "" {
+		s.OutRetry = b.ResolveKey(s.OutRetry)
 	}
 	if s.Block == 0 {
 		s.Block = defaultBlock

@@ -25,8 +25,6 @@ func (s *subscription) checkPermissions(ctx context.Context) error {
 		{"XINFO", "CONSUMERS", stream, group},
 		{"XINFO", "GROUPS", stream},
 		{"XINFO", "STREAM", stream},
-		// No entry can have this id, so that nothing is added.
-		{"XADD", stream, "NOMKSTREAM", "0-0", "f", "v"},
 		{"XGROUP", "DELCONSUMER", stream, group, s.consumer + "~nobody"},
 		{"GET", s.alive.key},
 		{"EXISTS", s.alive.key},
@@ -34,6 +32,10 @@ func (s *subscription) checkPermissions(ctx context.Context) error {
 		{"SET", judgeKey(s.source), "", "XX", "PX", 1},
 		{"DEL", base(stream) + ":probe"},
 		{"TIME"},
+	}
+	if !s.source.Foreign {
+		// No entry can have this id, so that nothing is added.
+		tries = append(tries, []any{"XADD", stream, "NOMKSTREAM", "0-0", "f", "v"})
 	}
 	if set := s.source.DelaySet; set != "" {
 		tries = append(tries,

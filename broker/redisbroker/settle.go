@@ -34,7 +34,7 @@ type call struct {
 // Settle sends the batch in one round trip: one XACK for the acknowledgements, one script call for each kind of
 // settlement and hundred entries.
 func (s *subscription) Settle(ctx context.Context, batch []*broker.Settlement) {
-	s.pool.do(ctx, func(ctx context.Context) { s.settle(ctx, batch) })
+	s.pool.do(ctx, func(ctx context.Context) { settleDeferred(ctx, s.client, batch, s.settle) })
 }
 
 func (s *subscription) settle(ctx context.Context, batch []*broker.Settlement) {

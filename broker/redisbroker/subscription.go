@@ -58,6 +58,9 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 		client: client, pool: b.connections, reader: newReader(route{client, config.Source.Key}, config.Source.Block), log: config.Logger,
 	}
 	s.alive, s.keeper = newLiveness(client, config, s.consumer, b.token, b.liveness, s.keep), newKeeper(s)
+	if s.source.Defers && s.source.DelaySet == "" {
+		s.source.DelaySet = deferredSet(s.source.Key)
+	}
 	if s.source.DelaySet != "" {
 		s.mover = newMover(client, config, s.source.DelaySet, s.moveMembers)
 	}
@@ -81,10 +84,18 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 // Capabilities: a claiming subscription keeps retries pending; failures and losses are kept apart in the delivery count
 // but where Redis's own count is asked for.
 func (s *subscription) Capabilities() broker.Capabilities {
+	addressee := s.source.Group
+	if s.source.Foreign {
+		addressee = "" // There are no copies, and what the header says there is the foreign writer's.
+	}
 	return broker.Capabilities{
+		Acks:          true,
+		Refetches:     true,
+		InPlace:       s.source.Foreign,
+		Addressee:     addressee,
 		KeepsPending:  s.source.Claim > 0,
 		Claim:         s.source.Claim,
-		DelaySet:      s.source.DelaySet != "",
+		DelaySet:      s.config.Source.DelaySet != "",
 		PacksFailures: s.source.Claim == 0 || s.config.PackFailures,
 	}
 }

@@ -55,12 +55,17 @@ func (e *Engine) recounted(it *item) {
 // handBackAside hands back what waits for its turn. Nothing else runs any more.
 func (e *Engine) handBackAside() {
 	for _, it := range e.suspects.drain() {
-		e.handBack(it.delivery)
+		e.handBack(it.delivery, false)
+	}
+	for _, rt := range e.routes {
+		for _, it := range rt.drain() {
+			e.handBack(it.delivery, false)
+		}
 	}
 	for {
 		select {
 		case it := <-e.recalled:
-			e.handBack(it.delivery)
+			e.handBack(it.delivery, false)
 		default:
 			return
 		}

@@ -23,9 +23,11 @@ type endless struct {
 	isStopped atomic.Bool
 }
 
-func (s *endless) Capabilities() broker.Capabilities { return broker.Capabilities{PacksFailures: true} }
-func (s *endless) Tasks() []broker.Task              { return nil }
-func (s *endless) Stop(context.Context)              { s.isStopped.Store(true) }
+func (s *endless) Capabilities() broker.Capabilities {
+	return broker.Capabilities{Acks: true, Refetches: true, PacksFailures: true}
+}
+func (s *endless) Tasks() []broker.Task { return nil }
+func (s *endless) Stop(context.Context) { s.isStopped.Store(true) }
 
 func (s *endless) Release(context.Context, []broker.Held) error { return nil }
 
@@ -61,11 +63,15 @@ func BenchmarkAck(b *testing.B) {
 			source := &endless{body: []byte("x"), target: int64(b.N), done: make(chan struct{})}
 			engine := New(Config{
 				Name: "bench",
-				Subscription: streamrt.Subscribe(streamrt.Spec{}, streamrt.Default, func(context.Context, int) outcome.HandlerOutcome {
-					return outcome.Ack()
-				}),
-				Codec: constant{}, Concurrency: concurrency, MaxParked: 10000,
-				Logger: slog.New(slog.DiscardHandler), Meters: NewMeters("bench"), Holdings: NewHoldings(),
+				Routes: []Route{{
+					Name: "bench",
+					Subscription: streamrt.Subscribe(streamrt.Spec{}, streamrt.Default, func(context.Context, int) outcome.HandlerOutcome {
+						return outcome.Ack()
+					}),
+					Codec: constant{}, Concurrency: concurrency,
+					Logger: slog.New(slog.DiscardHandler), Meters: NewMeters("bench"),
+				}},
+				MaxParked: 10000, Logger: slog.New(slog.DiscardHandler), Holdings: NewHoldings(),
 			}, source)
 			b.ReportAllocs()
 			b.ResetTimer()

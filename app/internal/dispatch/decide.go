@@ -16,6 +16,9 @@ const maxDelay = 100 * 365 * 24 * time.Hour
 // answers Retry would otherwise append copies as fast as the server takes them.
 const slowFrom = 10
 
+// unknownText is what the dead letter of a message says that nobody knew.
+const unknownText = "no worker recognised the task's name, or the version of the message, for too long"
+
 // Why a message was acknowledged although no handler settled it well: the values of millrace.discarded's why.
 const (
 	whyDropped   = "dropped"
@@ -34,7 +37,9 @@ type rules struct {
 	maxAttempts int64
 	// maxDeliveries is 0 for any number of losses.
 	maxDeliveries int64
-	caps          broker.Capabilities
+	// unknownDelay is how long what nobody here knows is put off at first, unknownTimeout how long it may stay so.
+	unknownDelay, unknownTimeout time.Duration
+	caps                         broker.Capabilities
 	// backoff never panics; decide bounds what it returns.
 	backoff func(attempt int64, err error) time.Duration
 }
@@ -57,8 +62,8 @@ type ending struct {
 type intent struct {
 	action broker.Action
 	edits  broker.Edits
-	// delay is for broker.Delay.
-	delay time.Duration
+	// delay is for broker.Delay and broker.Defer, limit for broker.Defer.
+	delay, limit time.Duration
 	// count is for broker.Keep.
 	count int64
 	// parked: after broker.Keep the entry waits in memory for park.
@@ -103,7 +108,55 @@ func (r *rules) decide(d *broker.Delivery, c counters, e ending, now time.Time) 
 		c.failures = addSaturating(c.failures, 1)
 		return r.bury(d, c, e, broker.ReasonMaxAttempts, r.history(d, c, e, now))
 	}
+	if r.wantsRetryNow(e) && r.limit() == 0 && !r.caps.Acks {
+		return intent{action: broker.Ack, discard: whyDropped}
+	}
 	return r.retry(d, c, e, now)
+}
+
+// wantsRetryNow reports whether the handler asked for another run at once.
+func (r *rules) wantsRetryNow(e ending) bool {
+	return e.kind == outcome.KindRetry || e.kind == outcome.KindRetryAfter && e.delay <= 0
+}
+
+// unknown is what becomes of a message that nobody in this process knows: it is no failure, and a process that knows it
+// may be on its way.
+func (r *rules) unknown(c counters) intent {
+	if !r.caps.Acks {
+		return intent{action: broker.Ack, discard: whyDropped}
+	}
+	return intent{
+		action: broker.Defer, delay: bounded(r.unknownDelay), limit: bounded(r.unknownTimeout),
+		edits: broker.Edits{Set: r.carried(c)},
+	}
+}
+
+// stayedUnknown is what becomes of one that nobody knew for too long.
+func (r *rules) stayedUnknown(d *broker.Delivery, c counters) intent {
+	if r.deadLetter == "" {
+		return intent{action: broker.Ack, discard: whyRejected}
+	}
+	return r.bury(d, c, ending{text: unknownText, detail: unknownText}, broker.ReasonUnknownTask, "")
+}
+
+// carried are the counters and the addressee that every entry of a message has which takes the place of another one.
+func (r *rules) carried(c counters) []broker.HeaderLine {
+	set := append(make([]broker.HeaderLine, 0, 4), raised(c)...)
+	if r.caps.Addressee != "" {
+		set = append(set, broker.HeaderLine{Name: broker.HeaderRetryGroup, Value: r.caps.Addressee})
+	}
+	if c.losses > 0 {
+		set = append(set, broker.HeaderLine{Name: broker.HeaderLosses, Value: strconv.FormatInt(c.losses, 10)})
+	}
+	return set
+}
+
+// sourceOf is where the message was read.
+func (r *rules) sourceOf(d *broker.Delivery) string {
+	if d.Channel != "" {
+		return d.Channel
+	}
+	return r.source
 }
 
 // malformed is what becomes of a message that cannot be decoded. Its fields stay as they are, but for the two headers
@@ -138,19 +191,21 @@ func (r *rules) overtaken(d *broker.Delivery, c counters) (i intent, ok bool) {
 // lastRun reports whether one more loss sends the message to the dead letter.
 func (r *rules) lastRun(c counters) bool { return r.maxDeliveries > 0 && c.losses == r.maxDeliveries-1 }
 
-// elsewhere reports whether the message is a retry of another group, which this one has already had.
+// elsewhere reports whether the message is a retry of another group or consumer, which this one has already had.
 func (r *rules) elsewhere(d *broker.Delivery) bool {
-	if len(d.Headers) == 0 {
+	if len(d.Headers) == 0 || r.caps.Addressee == "" {
 		return false
 	}
-	group, ok := d.Header(broker.HeaderRetryGroup)
-	return ok && group != r.group
+	to, ok := d.Header(broker.HeaderRetryGroup)
+	return ok && to != r.caps.Addressee
 }
 
 func (r *rules) retry(d *broker.Delivery, c counters, e ending, now time.Time) intent {
 	wait, slowed := r.wait(c, e)
 	edits := r.copyEdits(d, c, e, now)
 	switch {
+	case r.caps.InPlace && !r.caps.KeepsPending:
+		return intent{action: broker.Keep, count: r.kept(d, c), parked: true, park: wait, slowed: slowed}
 	case r.caps.KeepsPending && (wait == 0 || slowed || !r.caps.DelaySet):
 		return intent{action: broker.Keep, count: r.kept(d, c), copy: edits}
 	case wait == 0:
@@ -193,15 +248,7 @@ func bounded(d time.Duration) time.Duration { return min(max(d, 0), maxDelay) }
 // copyEdits are the headers of the message's next entry.
 func (r *rules) copyEdits(d *broker.Delivery, c counters, e ending, now time.Time) broker.Edits {
 	c.failures = addSaturating(c.failures, 1)
-	set := make([]broker.HeaderLine, 0, 4)
-	set = append(set, raised(c)...)
-	set = append(set, broker.HeaderLine{Name: broker.HeaderHistory, Value: r.history(d, c, e, now)})
-	if r.group != "" {
-		set = append(set, broker.HeaderLine{Name: broker.HeaderRetryGroup, Value: r.group})
-	}
-	if c.losses > 0 {
-		set = append(set, broker.HeaderLine{Name: broker.HeaderLosses, Value: strconv.FormatInt(c.losses, 10)})
-	}
+	set := append(r.carried(c), broker.HeaderLine{Name: broker.HeaderHistory, Value: r.history(d, c, e, now)})
 	return broker.Edits{Set: set}
 }
 
@@ -242,7 +289,7 @@ func (r *rules) bury(d *broker.Delivery, c counters, e ending, reason, history s
 		burial: &broker.Burial{
 			Reason:     reason,
 			Detail:     abridge(detail, maxDetail),
-			Source:     r.source,
+			Source:     r.sourceOf(d),
 			ID:         d.ID,
 			Group:      r.group,
 			Handler:    r.name,

@@ -18,10 +18,10 @@ import (
 )
 
 var (
-	plainMemory = broker.Capabilities{PacksFailures: true}
-	plainSet    = broker.Capabilities{PacksFailures: true, DelaySet: true}
-	claiming    = broker.Capabilities{KeepsPending: true, Claim: time.Second}
-	claimingSet = broker.Capabilities{KeepsPending: true, Claim: time.Second, DelaySet: true}
+	plainMemory = broker.Capabilities{Acks: true, Refetches: true, Addressee: "refunds", PacksFailures: true}
+	plainSet    = broker.Capabilities{Acks: true, Refetches: true, Addressee: "refunds", PacksFailures: true, DelaySet: true}
+	claiming    = broker.Capabilities{Acks: true, Refetches: true, Addressee: "refunds", KeepsPending: true, Claim: time.Second}
+	claimingSet = broker.Capabilities{Acks: true, Refetches: true, Addressee: "refunds", KeepsPending: true, Claim: time.Second, DelaySet: true}
 
 	modes = map[string]broker.Capabilities{
 		"memory": plainMemory, "set": plainSet, "claim": claiming, "claim with set": claimingSet,
@@ -267,9 +267,9 @@ func TestTheHeadersOfACopy(t *testing.T) {
 	i := rulesOf(plainMemory, 0, "").after(d, outcome.Retry().WithError(errBusy))
 	want := []broker.HeaderLine{
 		{Name: broker.HeaderRetryCount, Value: "4"},
-		{Name: broker.HeaderHistory, Value: "1 then fail\n4 2026-05-04T03:02:01Z retry: busy"},
 		{Name: broker.HeaderRetryGroup, Value: "refunds"},
 		{Name: broker.HeaderLosses, Value: "3"},
+		{Name: broker.HeaderHistory, Value: "1 then fail\n4 2026-05-04T03:02:01Z retry: busy"},
 	}
 	if !slices.Equal(i.edits.Set, want) || len(i.edits.Remove) != 0 {
 		t.Errorf("%+v", i.edits)

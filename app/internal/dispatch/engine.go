@@ -1,5 +1,5 @@
-// Package dispatch runs one mount: it reads deliveries, decodes them, calls the handler, decides what becomes of each
-// and settles it.
+// Package dispatch runs one mount, or the several mounts that share a group by task: it reads deliveries, decodes them,
+// calls the handler, decides what becomes of each and settles it.
 //
 // An [Engine] has one reader, a fixed set of workers, one settler, one room for messages that wait in memory, and the
 // tasks of its subscription. What the outcome of a handler means is decided in one place, by the pure function
@@ -16,7 +16,6 @@ import (
 
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/outcome"
-	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
 // The causes with which a handler's context ends, besides context.DeadlineExceeded. Package app exports them.
@@ -28,39 +27,36 @@ var (
 // Handler is the call of one delivery.
 type Handler = func(context.Context) outcome.HandlerOutcome
 
-// Config is a mount as the engine needs it. It has been validated.
+// Config is what one source needs. It has been validated.
 type Config struct {
-	// Name is the subscription's name.
+	// Name is what errors and logs call the source's mount, or its mounts.
 	Name string
 	// Source has been resolved.
-	Source       broker.Source
-	Subscription streamrt.Subscription
-	// Codec decodes where the directive names no codec; nil is JSON.
-	Codec streamrt.PayloadCodec
-	// Wrap puts the middleware around a handler; nil where there is none. It is called once.
-	Wrap func(Handler) Handler
-	// MaxAttempts is 0 for no cap, DeadLetter the full key or "" for none.
-	MaxAttempts int
-	DeadLetter  string
-	// Backoff may be the service's own code: it may panic and return anything.
-	Backoff func(attempt int, err error) time.Duration
-	// MaxDeliveries is how many owners a message may outlive, 0 for any number.
-	MaxDeliveries int
-	// Concurrency and MaxParked are at least 1. Prefetch is how many new entries are read ahead of the slots.
-	Concurrency, MaxParked, Prefetch int
+	Source broker.Source
+	// Routes are the mounts that share the source: one, or several that take different tasks. The engine has as many
+	// handler slots as they have together.
+	Routes []Route
+	// MaxParked is at least 1. Prefetch is how many new entries are read ahead of the slots.
+	MaxParked, Prefetch int
+	// UnknownDelay is how long a message that nobody here knows is put off at first, UnknownTimeout how long it may stay
+	// unknown.
+	UnknownDelay, UnknownTimeout time.Duration
 	// Holdings was given to the subscription as its holder.
 	Holdings *Holdings
 	Logger   *slog.Logger
-	Meters   *Meters
 }
 
-// Engine runs one mount. Start and Shutdown are called once each, in this order.
+// Engine runs the mounts of one source. Start and Shutdown are called once each, in this order.
 type Engine struct {
 	config Config
-	rules  rules
+	caps   broker.Capabilities
 	sub    broker.Subscription
 	log    *slog.Logger
-	meters *Meters
+
+	routes []*route
+	// byTask is nil where the one route takes everything. fallback is whose policy settles what no route takes.
+	byTask   map[string]*route
+	fallback *route
 
 	// base is the context of all handlers; it ends with ErrShutdown when the grace time is over.
 	base context.Context
@@ -69,13 +65,10 @@ type Engine struct {
 	isCut atomic.Bool
 	// fence orders a test's memory accesses against those of handlers; nil outside of tests.
 	fence *Fence
-	// handle is the handler behind its middleware; nil where there is no middleware.
-	handle Handler
-	// rawBody: the handler owns the bytes that it is given, so it must not be given those that a copy is made from.
-	rawBody bool
-
-	room *room
-	work chan *item
+	room  *room
+	work  chan *item
+	// reruns are parked messages that run again in place.
+	reruns chan *item
 	// recalled are suspects whose turn has come; it has a place for all that can be aside.
 	recalled chan *item
 	slots    []slot
@@ -102,43 +95,53 @@ type Engine struct {
 
 	heldMu sync.Mutex
 	held   []broker.Held
-
-	slowedOnce sync.Once
 }
 
-// New makes the engine of a mount whose subscription is open. It starts nothing.
+// New makes the engine of a source whose subscription is open. It starts nothing.
 func New(config Config, sub broker.Subscription) *Engine {
-	capabilities := sub.Capabilities()
+	capabilities, slots := sub.Capabilities(), 0
+	for i := range config.Routes {
+		slots += config.Routes[i].Concurrency
+	}
 	e := &Engine{
 		config:   config,
+		caps:     capabilities,
 		sub:      sub,
 		log:      config.Logger,
-		meters:   config.Meters,
-		rawBody:  config.Subscription.Codec() == "raw",
-		room:     newRoom(config.Concurrency, config.Prefetch, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
-		work:     make(chan *item, config.Concurrency+config.Prefetch),
-		recalled: make(chan *item, 2*config.Concurrency+config.Prefetch+maxAside),
-		slots:    make([]slot, config.Concurrency),
+		room:     newRoom(slots, config.Prefetch, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
+		work:     make(chan *item, slots+config.Prefetch),
+		reruns:   make(chan *item),
+		recalled: make(chan *item, 2*slots+config.Prefetch+maxAside),
+		slots:    make([]slot, slots),
 		holdings: config.Holdings,
 		parking:  newParking(),
 		readDone: make(chan struct{}),
 		stopping: make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
-	e.rules = rules{
-		name: config.Name, source: config.Source.Key, group: config.Source.Group,
-		deadLetter: config.DeadLetter, maxAttempts: int64(config.MaxAttempts), maxDeliveries: int64(config.MaxDeliveries),
-		caps: capabilities, backoff: e.backoff,
-	}
-	if config.Wrap != nil {
-		e.handle = config.Wrap(callFromContext)
-	}
+	e.addRoutes()
 	if capabilities.KeepsPending {
 		e.hands = newHands(e.holdings)
 	}
 	e.holdings.lost = e.lost
 	e.settler = newSettler(e)
 	return e
+}
+
+func (e *Engine) addRoutes() {
+	for _, r := range e.config.Routes {
+		rt := newRoute(r, e.config.Source, e.caps, &e.config)
+		e.routes = append(e.routes, rt)
+		if r.Task != "" {
+			if e.byTask == nil {
+				e.byTask = make(map[string]*route, len(e.config.Routes))
+			}
+			e.byTask[r.Task] = rt
+		}
+		if e.fallback == nil || e.fallback.DeadLetter == "" && r.DeadLetter != "" {
+			e.fallback = rt
+		}
+	}
 }
 
 // Start begins to read. The engine keeps the values of ctx and not its end: a handler that runs when the app is told
@@ -155,12 +158,12 @@ func (e *Engine) Start(ctx context.Context) {
 	parked, e.endParking = context.WithCancel(ctx)
 	settles, e.endSettles = context.WithCancel(ctx)
 
-	e.workers.Add(e.config.Concurrency)
+	e.workers.Add(len(e.slots))
 	for i := range e.slots {
-		go e.worker(&e.slots[i])
+		go e.worker(&e.slots[i], nil)
 	}
 	e.background.Go(func() { e.settler.run(settles) })
-	e.background.Go(func() { e.parking.run(parked, e.unpark) })
+	e.background.Go(func() { e.parking.run(parked, func(p *parkedEntry) { e.unpark(parked, p) }) })
 	for _, task := range e.sub.Tasks() {
 		if task.UntilRelease {
 			e.untilRelease.Go(func() { task.Run(alive) })
@@ -169,17 +172,6 @@ func (e *Engine) Start(ctx context.Context) {
 		e.background.Go(func() { task.Run(tasks) })
 	}
 	go e.read(reads)
-}
-
-// backoff asks the mount's policy. One that panics must not take the process with it.
-func (e *Engine) backoff(attempt int64, err error) (d time.Duration) {
-	defer func() {
-		if p := recover(); p != nil {
-			e.log.Error("the backoff policy panicked; waiting a second instead", "panic", panicText(p))
-			d = time.Second
-		}
-	}()
-	return e.config.Backoff(asInt(attempt), err)
 }
 
 // lost ends the contexts of handlers that run with these entries.
@@ -201,9 +193,10 @@ func (e *Engine) lost(ids []string) {
 // isStopping reports whether the shutdown has begun.
 func (e *Engine) isStopping() bool { return isClosed(e.stopping) }
 
-// handBack notes a delivery that Release is to hand back as if it had never been handed out.
-func (e *Engine) handBack(d *broker.Delivery) {
-	e.hold(broker.Held{ID: d.ID, Count: max(d.Count-1, 0)})
+// handBack notes a delivery that Release is to hand back as if it had never been handed out. started: its handler has
+// begun, which matters where the server keeps nothing that could be handed back.
+func (e *Engine) handBack(d *broker.Delivery, started bool) {
+	e.hold(broker.Held{ID: d.ID, Count: max(d.Count-1, 0), Delivery: d, Started: started})
 }
 
 func (e *Engine) hold(held ...broker.Held) {

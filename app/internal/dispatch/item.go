@@ -11,6 +11,8 @@ import (
 // belongs to one goroutine at a time: reader, worker, settler.
 type item struct {
 	delivery *broker.Delivery
+	// route is whose message it is, nil until a worker has looked.
+	route    *route
 	holding  holding
 	incoming streamrt.Incoming
 	counters counters
@@ -37,6 +39,8 @@ type item struct {
 	body *broker.Delivery
 	// unparking: this is the settlement that ends the wait.
 	unparking bool
+	// taken is closed when the server has noted that a parked entry runs again; nil for everything else.
+	taken chan struct{}
 
 	// tries counts the settlements that failed.
 	tries int
@@ -47,17 +51,18 @@ type item struct {
 }
 
 // apply makes the intent the item's settlement.
-func (it *item) apply(i intent, target string, now time.Time) {
+func (it *item) apply(i intent, now time.Time) {
 	it.settlement = broker.Settlement{
 		Delivery: it.delivery,
 		Action:   i.action,
 		Edits:    i.edits,
 		Delay:    i.delay,
+		Limit:    i.limit,
 		Burial:   i.burial,
 		Count:    i.count,
 	}
 	if i.action == broker.Bury {
-		it.settlement.Target = target
+		it.settlement.Target = it.route.DeadLetter
 	}
 	it.discard = i.discard
 	it.copy = i.copy

@@ -11,10 +11,12 @@ import (
 // parkedEntry is what is kept of a message that waits in memory: enough to have the server copy it from the stream.
 // Its body is not among it.
 type parkedEntry struct {
+	route     *route
 	holding   holding
 	handedOut time.Time
 	edits     broker.Edits
-	// delivery is nil but for an entry that was trimmed while it was in hand: the only copy of its body is this one.
+	// delivery is nil where the server can copy the entry from the stream. The only copy of its body is this one where the
+	// source keeps none, where the entry was trimmed while it was in hand, and where it runs again in place.
 	delivery *broker.Delivery
 }
 
@@ -89,7 +91,10 @@ func (p *parking) empty() []broker.Held {
 	held := make([]broker.Held, len(entries))
 	now := time.Now()
 	for i, e := range entries {
-		held[i] = broker.Held{ID: e.value.holding.id, Count: e.value.holding.count, Due: max(e.at.Sub(now), 0)}
+		held[i] = broker.Held{
+			ID: e.value.holding.id, Count: e.value.holding.count, Due: max(e.at.Sub(now), 0),
+			Delivery: e.value.delivery, Started: true,
+		}
 	}
 	return held
 }

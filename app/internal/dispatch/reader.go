@@ -100,7 +100,7 @@ func (e *Engine) accept(d *broker.Delivery) {
 	}
 	e.room.running.Add(1)
 	if e.isStopping() {
-		e.release(it)
+		e.release(it, false)
 		return
 	}
 	e.work <- it

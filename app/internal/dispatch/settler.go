@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -30,7 +31,6 @@ type settler struct {
 	failed dueQueue[*item]
 	taken  []*item
 	batch  []*broker.Settlement
-	ended  [labels]int64
 	errs   errorState
 }
 
@@ -132,10 +132,12 @@ func (s *settler) settle(ctx context.Context) {
 		s.complete(it)
 	}
 	clear(s.taken)
-	for l, n := range s.ended {
-		if n > 0 {
-			s.e.meters.ended(label(l), n)
-			s.ended[l] = 0
+	for _, rt := range s.e.routes {
+		for l, n := range rt.ended {
+			if n > 0 {
+				rt.Meters.ended(label(l), n)
+				rt.ended[l] = 0
+			}
 		}
 	}
 	if failure != nil {
@@ -162,8 +164,14 @@ func (s *settler) complete(it *item) {
 		s.e.recounted(it)
 		return
 	}
+	if it.settlement.Result == broker.Overdue {
+		it.text = unknownText
+		it.apply(it.route.rules.stayedUnknown(it.delivery, it.counters), time.Now())
+		s.submit(it)
+		return
+	}
 	s.count(it)
-	if it.settlement.Result == broker.Vanished && it.settlement.Action == broker.Keep {
+	if it.settlement.Result == broker.Vanished && it.settlement.Action == broker.Keep && it.taken == nil {
 		s.rescue(it)
 	}
 	s.finish(it)
@@ -173,7 +181,7 @@ func (s *settler) complete(it *item) {
 // to read it later: its body is still here. The entry waits here, and is copied from the body when its time comes.
 func (s *settler) rescue(it *item) {
 	if !it.parked {
-		it.parked, it.due = true, time.Now().Add(s.e.rules.caps.Claim)
+		it.parked, it.due = true, time.Now().Add(s.e.caps.Claim)
 		s.e.room.parked.Add(1)
 	}
 	it.body, it.settlement.Result, it.settlement.Count = it.delivery, broker.Done, it.delivery.Count
@@ -182,7 +190,7 @@ func (s *settler) rescue(it *item) {
 // count counts the run where the batch does, so that a thousand acks cost one call of the meter.
 func (s *settler) count(it *item) {
 	if it.ran {
-		s.ended[it.label]++
+		it.route.ended[it.label]++
 		it.ran = false
 	}
 }
@@ -195,7 +203,14 @@ func (s *settler) finish(it *item) {
 		return
 	}
 	if it.ran {
-		e.meters.ended(it.label, 1)
+		it.route.Meters.ended(it.label, 1)
+	}
+	if it.taken != nil {
+		if r := it.settlement.Result; r != broker.Done && r != broker.Vanished {
+			e.holdings.remove(&it.holding)
+		}
+		close(it.taken)
+		return
 	}
 	result := it.settlement.Result
 	if result == broker.Gone && it.settlement.Repeated {
@@ -205,14 +220,18 @@ func (s *settler) finish(it *item) {
 	case broker.Done:
 		s.done(it)
 	case broker.Lost:
-		e.meters.Discarded(whyLost)
-		e.log.Warn("the outcome came too late: the entry belongs to another consumer by now", "id", it.delivery.ID,
+		it.route.Meters.Discarded(whyLost)
+		it.route.Logger.Warn("the outcome came too late: the entry belongs to another consumer by now", "id", it.delivery.ID,
 			"action", it.settlement.Action.String())
 	case broker.Vanished:
-		e.meters.Discarded(whyVanished)
-		e.log.Warn("the entry was deleted from the stream while it waited for its delay", "id", it.delivery.ID)
+		it.route.Meters.Discarded(whyVanished)
+		it.route.Logger.Warn("the entry was deleted from the stream while it waited for its delay", "id", it.delivery.ID)
+	case broker.Unheard:
+		it.route.Meters.Discarded(whyRejected)
+		it.route.Logger.Error("published, and nobody was there to receive it: the message is gone", "message", it.delivery.MessageID(),
+			"action", it.settlement.Action.String(), "to", cmp.Or(it.settlement.Target, s.e.copiesTo()))
 	case broker.Gone:
-		e.log.Debug("the entry had been settled before", "id", it.delivery.ID, "action", it.settlement.Action.String())
+		it.route.Logger.Debug("the entry had been settled before", "id", it.delivery.ID, "action", it.settlement.Action.String())
 	}
 	if !it.parked || result != broker.Done {
 		e.holdings.remove(&it.holding)
@@ -222,7 +241,10 @@ func (s *settler) finish(it *item) {
 		e.room.left(&e.room.parked)
 		return
 	case it.parked && result == broker.Done:
-		p := &parkedEntry{handedOut: it.delivery.HandedOut, edits: it.copy, delivery: it.body}
+		p := &parkedEntry{route: it.route, handedOut: it.delivery.HandedOut, edits: it.copy, delivery: it.body}
+		if !e.caps.Refetches || e.caps.InPlace {
+			p.delivery = it.delivery
+		}
 		e.holdings.replace(&it.holding, &p.holding, strings.Clone(it.delivery.ID), it.settlement.Count)
 		e.parking.add(it.due, p)
 	case it.parked:
@@ -233,10 +255,10 @@ func (s *settler) finish(it *item) {
 
 // done counts and logs what a carried-out settlement means.
 func (s *settler) done(it *item) {
-	e := s.e
+	meters, log := it.route.Meters, it.route.Logger
 	if b := it.settlement.Burial; b != nil {
-		e.meters.Buried(b.Reason)
-		e.log.Warn("dead-lettered", "id", it.delivery.ID, "message", it.delivery.MessageID(), "reason", b.Reason,
+		meters.Buried(b.Reason)
+		log.Warn("dead-lettered", "id", it.delivery.ID, "message", it.delivery.MessageID(), "reason", b.Reason,
 			"attempts", b.Attempts, "to", it.settlement.Target, "error", b.Error)
 		return
 	}
@@ -244,17 +266,29 @@ func (s *settler) done(it *item) {
 	case "":
 		return
 	case whyDropped:
-		e.log.Debug("dropped", "id", it.delivery.ID)
+		if it.label == labelDrop {
+			log.Debug("dropped", "id", it.delivery.ID)
+			break
+		}
+		log.Error("the message is gone: its source keeps nothing that could be tried again, and without MaxAttempts no copy is made",
+			"message", it.delivery.MessageID(), "outcome", it.label.String(), "error", shorten(it.text, maxError))
 	default:
-		e.log.Error("acknowledged without success, and there is no dead letter to keep the message", "id", it.delivery.ID,
+		log.Error("acknowledged without success, and there is no dead letter to keep the message", "id", it.delivery.ID,
 			"message", it.delivery.MessageID(), "why", it.discard, "error", shorten(it.text, maxError))
 	}
-	e.meters.Discarded(it.discard)
+	meters.Discarded(it.discard)
 }
 
+// copiesTo is where copies go that are published.
+func (e *Engine) copiesTo() string { return cmp.Or(e.config.Source.OutRetry, e.config.Source.Key) }
+
 // unpark is called when a parked entry is due.
-func (e *Engine) unpark(p *parkedEntry) {
-	it := &item{delivery: p.delivery, unparking: true}
+func (e *Engine) unpark(ctx context.Context, p *parkedEntry) {
+	if e.caps.InPlace {
+		e.runAgain(ctx, p)
+		return
+	}
+	it := &item{route: p.route, delivery: p.delivery, unparking: true}
 	action := broker.Copy
 	if it.delivery == nil {
 		it.delivery = &broker.Delivery{ID: p.holding.id, Count: p.holding.count, HandedOut: p.handedOut}

@@ -73,7 +73,7 @@ func (e *Engine) abandon(grace time.Duration) []error {
 	var ids []string
 	for i := range e.slots {
 		if it := e.slots[i].abandon(); it != nil {
-			e.handBack(it.delivery)
+			e.handBack(it.delivery, true)
 			ids = append(ids, it.delivery.ID)
 		}
 	}
@@ -141,12 +141,16 @@ func (e *Engine) flush(ctx context.Context, over time.Time, now <-chan struct{})
 // leftover says how an entry is handed back whose settlement was not carried out.
 func leftover(it *item) broker.Held {
 	switch {
+	case it.taken != nil:
+		d := it.settlement.Delivery
+		close(it.taken) // Its worker gives up; it has not begun.
+		return broker.Held{ID: d.ID, Count: d.Count}
 	case it.unparking:
-		return broker.Held{ID: it.delivery.ID, Count: it.delivery.Count}
+		return broker.Held{ID: it.delivery.ID, Count: it.delivery.Count, Delivery: it.delivery, Started: true}
 	case it.parked:
-		return broker.Held{ID: it.delivery.ID, Count: it.settlement.Count, Due: max(time.Until(it.due), 0)}
+		return broker.Held{ID: it.delivery.ID, Count: it.settlement.Count, Due: max(time.Until(it.due), 0), Delivery: it.delivery, Started: true}
 	}
-	return broker.Held{ID: it.delivery.ID, Count: max(it.delivery.Count-1, 0)}
+	return broker.Held{ID: it.delivery.ID, Count: max(it.delivery.Count-1, 0), Delivery: it.delivery, Started: true}
 }
 
 // calm is how long a step may take of what is left of the grace time.

@@ -22,9 +22,10 @@ var (
 // lateAfter is how long after its deadline a handler that still runs is logged.
 const lateAfter = time.Second
 
-// worker is one handler slot. It ends when the reader has ended and nothing is left to do.
-func (e *Engine) worker(slot *slot) {
-	var it *item
+// worker is one handler slot. It begins with a delivery that has waited for a slot of its route, unless that is nil, and
+// ends when the reader has ended and nothing is left to do.
+func (e *Engine) worker(slot *slot, it *item) {
+	entered := it != nil
 	defer func() {
 		if it == nil {
 			slot.close()
@@ -32,54 +33,100 @@ func (e *Engine) worker(slot *slot) {
 			return
 		}
 		// Only runtime.Goexit gets here: the goroutine is lost, the slot and the delivery are not.
-		defer func() { go e.worker(slot) }()
+		defer func() { go e.worker(slot, e.next(e.shared(it.route))) }()
 		e.fence.Cross()
 		e.finish(slot, it, ending{kind: outcome.KindFail, label: labelPanic, err: errGoexit})
 	}()
 	for {
-		var open bool
-		select {
-		case it, open = <-e.work:
-			if !open {
-				return
+		if it == nil {
+			var open bool
+			select {
+			case it, open = <-e.work:
+				if !open {
+					return
+				}
+			case it = <-e.recalled:
+			case it = <-e.reruns:
+				if !e.takeUp(it) {
+					it = nil
+					continue
+				}
 			}
-		case it = <-e.recalled:
 		}
-		e.serve(slot, it)
-		it = nil
+		left := e.serve(slot, it, entered)
+		it = e.next(left)
+		entered = it != nil
 	}
 }
 
-// serve takes one delivery from the channel to its settlement.
-func (e *Engine) serve(slot *slot, it *item) {
-	if e.isStopping() {
-		e.release(it)
-		return
+// shared is the route where several of them share the slots, and nil where one has them all.
+func (e *Engine) shared(rt *route) *route {
+	if e.byTask == nil {
+		return nil
 	}
-	if it.place == returning {
-		it.place = inLine
-		e.start(slot, it) // Everything else was looked at before it stood aside.
-		return
+	return rt
+}
+
+// next is what a slot goes on with when it is done with a delivery of the route: one that waited for that, or nil.
+func (e *Engine) next(left *route) *item {
+	if left == nil {
+		return nil
+	}
+	it := left.leave()
+	if it != nil {
+		e.room.running.Add(1)
+		e.room.aside.Add(-1)
+	}
+	return it
+}
+
+// serve takes one delivery from the channel to its settlement, or aside. entered: it has one of its route's slots. It
+// returns the route whose slot is free again, nil for none. The item is somebody else's by then.
+func (e *Engine) serve(slot *slot, it *item, entered bool) (left *route) {
+	if entered {
+		left = it.route
+	}
+	if e.isStopping() {
+		e.release(it, false)
+		return left
 	}
 	d := it.delivery
-	it.counters = count(d, e.rules.caps.PacksFailures)
+	if it.route == nil {
+		rt, known := e.routeOf(d)
+		it.route, it.counters = rt, count(d, e.caps.PacksFailures)
+		switch {
+		case d.Fault != nil:
+			e.skip(it, rt.rules.malformed(d, it.counters, d.Fault), errorText(d.Fault))
+			return nil
+		case rt.rules.elsewhere(d):
+			e.skip(it, intent{action: broker.Ack}, "")
+			return nil
+		case !known || d.Newer:
+			e.skip(it, rt.rules.unknown(it.counters), "no handler here knows its task or its version")
+			return nil
+		}
+		if i, over := rt.rules.overtaken(d, it.counters); over {
+			e.skip(it, i, "handed out more often than the cap allows")
+			return nil
+		}
+	}
+	// A delivery that waits for a slot of its route waits before it is one of the suspects, which a waiting one would hold up.
+	if rt := e.shared(it.route); rt != nil && !entered {
+		if !rt.enter(it, e.room) {
+			e.room.left(&e.room.running)
+			return nil
+		}
+		left = rt
+	}
 	switch {
-	case d.Fault != nil:
-		e.skip(it, e.rules.malformed(d, it.counters, d.Fault), errorText(d.Fault))
-		return
-	case e.rules.elsewhere(d):
-		e.skip(it, intent{action: broker.Ack}, "")
-		return
-	}
-	if i, over := e.rules.overtaken(d, it.counters); over {
-		e.skip(it, i, "handed out more often than the cap allows")
-		return
-	}
-	if it.counters.losses > 0 && !e.suspects.enter(it, e.rules.lastRun(it.counters)) {
+	case it.place == returning:
+		it.place = inLine // Everything else was looked at before it stood aside.
+	case it.counters.losses > 0 && !e.suspects.enter(it, it.route.rules.lastRun(it.counters)):
 		e.standAside(it)
-		return
+		return left
 	}
 	e.start(slot, it)
+	return left
 }
 
 // start runs the handler, if there is something to run it with.
@@ -94,7 +141,7 @@ func (e *Engine) start(slot *slot, it *item) {
 			return // The shutdown has handed it back.
 		}
 		e.calm(it)
-		e.skip(it, e.rules.malformed(d, it.counters, err), errorText(err))
+		e.skip(it, it.route.rules.malformed(d, it.counters, err), errorText(err))
 		return
 	case call == nil:
 		e.finish(slot, it, end)
@@ -108,14 +155,14 @@ func (e *Engine) start(slot *slot, it *item) {
 func (e *Engine) describe(it *item) {
 	d, in := it.delivery, &it.incoming
 	in.Body, in.HasBody = d.Body, d.HasBody
-	if e.rawBody {
+	if it.route.rawBody {
 		in.Body = bytes.Clone(d.Body)
 	}
 	in.Message = streamrt.Message{
 		ID:         d.MessageID(),
 		EntryID:    d.ID,
-		Source:     e.rules.source,
-		Group:      e.rules.group,
+		Source:     it.route.rules.sourceOf(d),
+		Group:      it.route.rules.group,
 		Attempt:    asInt(it.counters.attempt),
 		Losses:     asInt(it.counters.losses),
 		Deliveries: asInt(it.counters.deliveries()),
@@ -126,6 +173,12 @@ func (e *Engine) describe(it *item) {
 			headers[h.Name] = h.Value
 		}
 		in.Message.Headers = headers
+	}
+	if it.route.Subscription.ReadsFields(in) {
+		in.Message.Fields = make([]streamrt.Field, len(d.Fields))
+		for i, f := range d.Fields {
+			in.Message.Fields[i] = streamrt.Field{Name: string(f.Name), Value: string(f.Value)}
+		}
 	}
 	if b := d.Burial; b != nil {
 		in.Message.DeadLetter = &streamrt.DeadLetterFacts{
@@ -144,19 +197,19 @@ func (e *Engine) prepare(it *item) (call Handler, end ending, err error) {
 			call, err, end = nil, nil, panicked(p)
 		}
 	}()
-	call, err = e.config.Subscription.Prepare(&it.incoming, e.config.Codec)
+	call, err = it.route.Subscription.Prepare(&it.incoming, it.route.Codec)
 	return call, end, err
 }
 
 // run calls the handler and says how it ended.
 func (e *Engine) run(ctx context.Context, it *item) ending {
 	ctx = streamrt.WithMessage(ctx, &it.incoming.Message)
-	timeout := e.config.Subscription.Spec().Timeout
+	timeout := it.route.Subscription.Spec().Timeout
 	if timeout > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, timeout, context.DeadlineExceeded)
 		defer cancel()
 		late := time.AfterFunc(min(timeout, maxDelay)+lateAfter, func() {
-			e.log.Warn("a handler ignores its deadline: it keeps its slot until it returns",
+			it.route.Logger.Warn("a handler ignores its deadline: it keeps its slot until it returns",
 				"id", it.delivery.ID, "timeout", timeout)
 		})
 		defer late.Stop()
@@ -167,9 +220,9 @@ func (e *Engine) run(ctx context.Context, it *item) ending {
 		defer e.fence.Cross()
 	}
 	call := it.call
-	if e.handle != nil {
+	if it.route.handle != nil {
 		ctx = context.WithValue(ctx, callKey{}, call)
-		call = e.handle
+		call = it.route.handle
 	}
 	end := invoke(ctx, call)
 	if timeout > 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -220,36 +273,37 @@ func (e *Engine) finish(slot *slot, it *item, end ending) {
 		return
 	}
 	if end.failed() && e.isCut.Load() && !end.overdue {
-		e.meters.ended(labelReleased, 1)
-		e.release(it)
+		it.route.Meters.ended(labelReleased, 1)
+		e.release(it, true)
 		return
 	}
 	end.explain()
 	now := time.Now()
-	i := e.rules.decide(it.delivery, it.counters, end, now)
+	i := it.route.rules.decide(it.delivery, it.counters, end, now)
 	if i.slowed {
-		e.slowedOnce.Do(func() {
-			e.log.Warn("a message without MaxAttempts is retried again and again: from its tenth attempt on each retry waits as Backoff says",
+		it.route.slowedOnce.Do(func() {
+			it.route.Logger.Warn("a message without MaxAttempts is retried again and again: from its tenth attempt on each retry waits as Backoff says",
 				"id", it.delivery.ID)
 		})
 	}
 	e.logEnding(it, end)
 	it.text = end.text
-	it.apply(i, e.rules.deadLetter, now)
+	it.apply(i, now)
 	e.settle(it)
 }
 
 func (e *Engine) logEnding(it *item, end ending) {
 	const said = "the handler failed"
+	log := it.route.Logger
 	switch end.label {
 	case labelDrop, labelRetry, labelRetryAfter, labelDeadLetter:
-		e.log.Debug("the handler answered", "id", it.delivery.ID, "attempt", it.counters.attempt,
+		log.Debug("the handler answered", "id", it.delivery.ID, "attempt", it.counters.attempt,
 			"outcome", end.label.String(), "error", shorten(end.text, maxError))
 	case labelPanic:
-		e.log.Error(said, "id", it.delivery.ID, "attempt", it.counters.attempt, "outcome", end.label.String(),
+		log.Error(said, "id", it.delivery.ID, "attempt", it.counters.attempt, "outcome", end.label.String(),
 			"error", shorten(end.text, maxError), "detail", abridge(end.detail, maxDetail))
 	default:
-		e.log.Warn(said, "id", it.delivery.ID, "attempt", it.counters.attempt, "outcome", end.label.String(),
+		log.Warn(said, "id", it.delivery.ID, "attempt", it.counters.attempt, "outcome", end.label.String(),
 			"error", shorten(end.text, maxError))
 	}
 }
@@ -257,7 +311,7 @@ func (e *Engine) logEnding(it *item, end ending) {
 // skip settles a delivery whose handler is not called.
 func (e *Engine) skip(it *item, i intent, text string) {
 	it.text = text
-	it.apply(i, e.rules.deadLetter, time.Now())
+	it.apply(i, time.Now())
 	e.settle(it)
 }
 
@@ -279,8 +333,8 @@ func (e *Engine) calm(it *item) {
 }
 
 // release hands the delivery back unsettled.
-func (e *Engine) release(it *item) {
-	e.handBack(it.delivery)
+func (e *Engine) release(it *item, started bool) {
+	e.handBack(it.delivery, started)
 	e.room.left(&e.room.running)
 }
 

@@ -1,0 +1,44 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
+// runAgain gives a parked message that is due to the next free slot. Where no copy may be made it runs again in the
+// process that has it. Only sources of this kind park anything to run, so that waiting here holds up nothing else.
+func (e *Engine) runAgain(ctx context.Context, p *parkedEntry) {
+	d := *p.delivery
+	d.Count = p.holding.count + 1
+	it := &item{delivery: &d, taken: make(chan struct{})}
+	it.settlement = broker.Settlement{
+		Delivery: &broker.Delivery{ID: d.ID, Count: p.holding.count, HandedOut: p.handedOut},
+		Action:   broker.Keep, Count: d.Count,
+	}
+	it.route = p.route
+	e.holdings.replace(&p.holding, &it.holding, d.ID, p.holding.count)
+	select {
+	case e.reruns <- it:
+	case <-ctx.Done():
+		e.hold(broker.Held{ID: d.ID, Count: p.holding.count, Delivery: p.delivery, Started: true})
+	}
+}
+
+// takeUp has the server note that the entry is in a handler again, as the hand-out of a read does by itself: if the
+// process dies in this run, that is a loss. It reports whether the entry is still ours to run.
+func (e *Engine) takeUp(it *item) bool {
+	e.room.running.Add(1)
+	e.room.left(&e.room.parked)
+	e.settler.submit(it)
+	<-it.taken
+	it.taken = nil
+	switch it.settlement.Result {
+	case broker.Done, broker.Vanished: // Its body is still here.
+		it.route = nil // It is looked at like one that was just read.
+		e.holdings.recount(&it.holding, it.delivery.Count)
+		return true
+	}
+	e.room.left(&e.room.running)
+	return false
+}
