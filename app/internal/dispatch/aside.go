@@ -1,6 +1,10 @@
 package dispatch
 
-import "github.com/millrace-go/millrace/broker"
+import (
+	"sync/atomic"
+
+	"github.com/millrace-go/millrace/broker"
+)
 
 // standAside takes a suspect out of its slot until its turn comes. The server gets the delivery count back that it had
 // before the hand-out: should this process die meanwhile, the entry has not been part of it.
@@ -19,6 +23,7 @@ func (e *Engine) recall(turns []*item) {
 
 // recount has the server keep the entry with another delivery count.
 func (e *Engine) recount(it *item, from, to int64) {
+	e.holdings.move(&it.holding, to)
 	d := *it.delivery
 	d.Count = from
 	it.settlement = broker.Settlement{Delivery: &d, Action: broker.Keep, Count: to}
@@ -35,12 +40,7 @@ func (e *Engine) recounted(it *item) {
 		// It was trimmed, and stays pending as it is. Its body is still here.
 	default:
 		e.log.Debug("an entry belongs to another consumer before its turn came", "id", it.delivery.ID)
-		e.holdings.remove(&it.holding)
-		if e.hands != nil {
-			e.hands.settled(it)
-		}
-		e.recall(e.suspects.forget(it))
-		e.room.left(&e.room.aside)
+		e.letGoFrom(it, &e.room.aside)
 		return
 	}
 	if it.place == leaving {
@@ -52,8 +52,44 @@ func (e *Engine) recounted(it *item) {
 	e.recalled <- it
 }
 
-// handBackAside hands back what waits for its turn. Nothing else runs any more.
+// standBehind has a hand-out wait for the end of the run that lost its entry before, and tells that run.
+func (e *Engine) standBehind(it *item) {
+	e.room.aside.Add(1)
+	e.endRuns(map[string]bool{it.delivery.ID: true})
+}
+
+// turn gives what stood behind a run its slot. Where it is done there is nothing left to run: the entry was acknowledged,
+// or belongs to others.
+func (e *Engine) turn(it *item, done bool) {
+	if done {
+		e.holdings.remove(&it.holding)
+		e.room.left(&e.room.aside)
+		return
+	}
+	e.room.running.Add(1)
+	e.room.aside.Add(-1)
+	e.recalled <- it
+}
+
+// letGo drops an item that is in a slot, has not begun, and belongs to others by now.
+func (e *Engine) letGo(it *item) { e.letGoFrom(it, &e.room.running) }
+
+func (e *Engine) letGoFrom(it *item, counter *atomic.Int64) {
+	e.holdings.remove(&it.holding)
+	if e.hands != nil {
+		e.hands.settled(it)
+	}
+	e.recall(e.suspects.forget(it))
+	e.room.left(counter)
+}
+
+// handBackAside hands back what waits for its turn. Nothing else runs any more. It comes after whatever was lost before.
 func (e *Engine) handBackAside() {
+	if e.hands != nil {
+		for _, it := range e.hands.drain() {
+			e.handBack(it.delivery, false)
+		}
+	}
 	for _, it := range e.suspects.drain() {
 		e.handBack(it.delivery, false)
 	}

@@ -121,7 +121,7 @@ func New(config Config, sub broker.Subscription) *Engine {
 	}
 	e.addRoutes()
 	if capabilities.KeepsPending {
-		e.hands = newHands(e.holdings)
+		e.hands = newHands(e.holdings, e.turn)
 	}
 	e.holdings.lost = e.lost
 	e.settler = newSettler(e)
@@ -183,8 +183,13 @@ func (e *Engine) lost(ids []string) {
 	if e.hands != nil {
 		e.hands.part(lost)
 	}
+	e.endRuns(lost)
+}
+
+// endRuns ends the contexts of the handlers that run with these entries.
+func (e *Engine) endRuns(ids map[string]bool) {
 	for i := range e.slots {
-		if it := e.slots[i].lose(lost, ErrLeaseLost); it != nil {
+		if it := e.slots[i].lose(ids, ErrLeaseLost); it != nil {
 			e.log.Warn("the entry that a handler runs with belongs to another consumer by now", "id", it.delivery.ID)
 		}
 	}

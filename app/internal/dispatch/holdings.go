@@ -24,6 +24,10 @@ type holding struct {
 	count int64
 	at    time.Time
 
+	// to is the count that the server is being told to give the entry, while moving.
+	to     int64
+	moving bool
+
 	prev, next *holding
 	held       bool
 }
@@ -90,7 +94,22 @@ func (h *Holdings) unlink(x *holding) {
 func (h *Holdings) recount(x *holding, count int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	x.count = count
+	x.count, x.moving = count, false
+}
+
+// move notes that the server is being told to give the entry another delivery count.
+func (h *Holdings) move(x *holding, to int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x.to, x.moving = to, true
+}
+
+// follows tells whether a hand-out with this count is the next one after what is in hand, so that nobody else had the
+// entry in between.
+func (h *Holdings) follows(x *holding, count int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return count == x.count+1 || x.moving && count == x.to+1
 }
 
 func (h *Holdings) count(x *holding) int64 {

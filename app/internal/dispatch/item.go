@@ -45,9 +45,11 @@ type item struct {
 	// tries counts the settlements that failed.
 	tries int
 	// fence is the newest delivery count that the server is known to have given the entry while it was in hand. It is
-	// guarded by hands, as is parted: the entry is known to be somebody else's.
+	// guarded by hands, as is parted: the entry is known to be somebody else's; and next: what was handed out since, and
+	// waits for the end of this run.
 	fence  int64
 	parted bool
+	next   *item
 }
 
 // apply makes the intent the item's settlement.

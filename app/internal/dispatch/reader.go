@@ -94,9 +94,15 @@ func (e *Engine) read(ctx context.Context) {
 func (e *Engine) accept(d *broker.Delivery) {
 	it := &item{delivery: d}
 	e.holdings.add(&it.holding, d.ID, d.Count, d.HandedOut)
-	if e.hands != nil && !e.hands.take(it) {
-		e.holdings.remove(&it.holding)
-		return
+	if e.hands != nil {
+		switch e.hands.take(it) {
+		case again:
+			e.holdings.remove(&it.holding)
+			return
+		case behind:
+			e.standBehind(it)
+			return
+		}
 	}
 	e.room.running.Add(1)
 	if e.isStopping() {

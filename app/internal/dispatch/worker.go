@@ -134,6 +134,13 @@ func (e *Engine) start(slot *slot, it *item) {
 	d := it.delivery
 	e.describe(it)
 	ctx := slot.begin(e.base, it)
+	if e.hands != nil && e.hands.isParted(it) {
+		// Asked when it is in the slot: whoever finds out later ends its context.
+		if slot.finish(it) {
+			e.letGo(it)
+		}
+		return
+	}
 	call, end, err := e.prepare(it)
 	switch {
 	case err != nil:
