@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -155,7 +156,14 @@ func (b *Broker) Problems() []error { return b.problems }
 
 // Resolve puts the prefix before the keys and fills in the group, the block and the start.
 func (b *Broker) Resolve(s broker.Source) broker.Source {
-	s.Key = b.ResolveKey(s.Key)
+	if s.Structure == broker.StructurePattern {
+		s.Key = globLiteral(b.prefix) + s.Key
+	} else {
+		s.Key = b.ResolveKey(s.Key)
+	}
+	if s.OutRetry != "" {
+		s.OutRetry = b.ResolveKey(s.OutRetry)
+	}
 	if s.DelaySet != "" {
 		s.DelaySet = b.ResolveKey(s.DelaySet)
 	}
@@ -223,6 +231,8 @@ func (b *Broker) Inspect(ctx context.Context, keys []broker.KeyUse) []error {
 	if err != nil {
 		return []error{err}
 	}
+	// A channel and a pattern are no keys: whatever stands under the name has nothing to do with them.
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k broker.KeyUse) bool { return redisTypes[k.Structure] == "" })
 	types := make([]*redis.StatusCmd, len(keys))
 	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, k := range keys {

@@ -62,6 +62,9 @@ var unseenLua string
 //go:embed scripts/due.lua
 var dueLua string
 
+//go:embed scripts/permitted.lua
+var permittedLua string
+
 //go:embed scripts/move.lua
 var moveLua string
 
@@ -85,9 +88,12 @@ var (
 	dueScript     = newScript(dueLua)
 	moveScript    = newScript(moveLua)
 
+	permittedScript = newScript(permittedLua)
+
 	allScripts = []*script{
 		copyScript, buryScript, delayScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
 		aliveScript, refreshScript, judgeScript, reapScript, putBackScript, unseenScript, releaseScript, dueScript, moveScript,
+		permittedScript,
 	}
 )
 

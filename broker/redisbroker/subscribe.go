@@ -13,6 +13,8 @@ func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Su
 	switch source := config.Source; source.Structure {
 	case broker.StructureStream:
 		return b.subscribeStream(ctx, config)
+	case broker.StructureChannel, broker.StructurePattern:
+		return b.subscribeChannel(ctx, config)
 	default:
 		return nil, fmt.Errorf("%s %q at %s: no subscription reads a %s", source.Structure, source.Key, b.Address(), source.Structure)
 	}
