@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,40 @@ func TestASuspectOnItsLastRunRunsAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever has answered is settled by the time that one on its last run starts, however long it takes to find out what its
+// answer means. A death in that run would be counted against it otherwise, and bury what was handled.
+func TestASuspectOnItsLastRunFindsTheOthersSettled(t *testing.T) {
+	paused(t, func(s *service) {
+		const suspects = 5
+		answered := map[string]bool{} // by entry; only one runs at a time
+		s.mount(streamrt.Spec{}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
+			p, err := s.Client().XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "in", Group: group, Start: "-", End: "+", Count: 100}).Result()
+			if err != nil {
+				s.t.Error(err)
+			}
+			for _, e := range p {
+				// Settled are those that wait for their next attempt: 1000 for the failure, and their losses.
+				if answered[e.ID] && e.RetryCount < 1000 {
+					s.t.Errorf("%s has answered, and is charged while one on its last run runs", e.ID)
+				}
+			}
+			answered[app.MessageFrom(ctx).EntryID] = true
+			return outcome.Of(errors.New("no"))
+		}, app.MaxDeliveries(3), app.Concurrency(4), app.Backoff(app.BackoffFunc(func(int, error) time.Duration {
+			time.Sleep(10 * time.Millisecond)
+			return time.Hour
+		})))
+		for range suspects {
+			s.left("last", 2)
+		}
+		s.start()
+		s.Advance(40 * time.Second) // nobody is judged before a TTL is over
+		if s.ran() != suspects {
+			s.t.Errorf("%d runs, want %d", s.ran(), suspects)
+		}
+	})
 }
 
 // A stop hands back what waits for its turn, uncharged.

@@ -269,7 +269,7 @@ func panicText(p any) string { return fmt.Sprint(p) }
 
 // finish settles a delivery whose handler has returned.
 func (e *Engine) finish(slot *slot, it *item, end ending) {
-	e.calm(it)
+	defer e.calm(it)
 	if !slot.finish(it) {
 		return // The shutdown gave the handler up and has handed the delivery back.
 	}
@@ -332,7 +332,9 @@ func (e *Engine) settle(it *item) {
 	e.settler.submit(it)
 }
 
-// calm notes that a delivery that outlived an owner has returned: it is not what killed it.
+// calm notes that a delivery that outlived an owner has returned: it is not what killed it. It comes after the settlement
+// was submitted, so that the server carries that out before the next one on its last run is given its turn: a death then
+// finds nothing of this one.
 func (e *Engine) calm(it *item) {
 	if it.counters.losses > 0 {
 		e.recall(e.suspects.leave(it))
