@@ -69,13 +69,13 @@ type everything struct {
 	Unix     time.Time `stream:"unix,unix"`
 	UnixMS   time.Time `stream:",unixms"`
 	Duration time.Duration
-	Seconds  time.Duration  `stream:"sec,s"`
-	Millis   *time.Duration `stream:"ms,ms"`
+	InS      time.Duration  `stream:"sec,s"`
+	Brief    *time.Duration `stream:"ms,ms"`
 	Big      big.Int
 	BigP     *big.Int
 	Absent   *string
 	Skipped  chan int `stream:"-"`
-	private  func()
+	private  func()   //nolint:unused // what is not exported is left alone
 }
 
 func TestFieldsFillEveryType(t *testing.T) {
@@ -95,7 +95,7 @@ func TestFieldsFillEveryType(t *testing.T) {
 		Int16: math.MinInt16, Int32: math.MaxInt32, Int64: math.MinInt64, Uint8: 255, Uint32: math.MaxUint32,
 		Uint64: math.MaxUint64, Float32: 0.5, Float64: -1e300, Stamp: stamp(time.Unix(-1, 0).UTC()),
 		Unix: time.Unix(1700000000, 0).UTC(), UnixMS: time.UnixMilli(1700000000123).UTC(), Duration: 90 * time.Second,
-		Seconds: -3 * time.Second, Millis: &millis, Big: *huge, BigP: big.NewInt(5),
+		InS: -3 * time.Second, Brief: &millis, Big: *huge, BigP: big.NewInt(5),
 	}
 	got, err := decode(streamrt.Fields[*everything], in, nil)
 	if err != nil {

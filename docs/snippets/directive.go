@@ -134,11 +134,13 @@ type Price struct{ Cents int }
 type Mail struct{ To string }
 
 // mountCBOR chooses the codec of a broker and of one mount.
-func mountCBOR(a *app.App, b broker.Broker) {
+func mountCBOR(a *app.App, b broker.Broker) *app.Mounts {
 	// cut:codec
-	m := a.Broker(b, app.WithCodec(app.CBOR))               // publishes CBOR, and reads it in every mount
-	m.Mount(ShowPriceSubscription, app.WithCodec(app.JSON)) // save this one
+	m := a.Broker(b, app.WithCodec(app.CBOR))                    // publishes CBOR, and reads it in every mount
+	m.Mount(AuditNewParcelSubscription, app.WithCodec(app.JSON)) // save this one
 	// cut:end
+	m.Mount(LogParcelSubscription, app.DeadLetter("parcels.dlq"))
+	return m
 }
 
 // cut:publish

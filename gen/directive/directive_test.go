@@ -52,11 +52,11 @@ func TestParseAccepts(t *testing.T) {
 		`list=l reliable block=1s`:            {List: "l", Reliable: true, Block: time.Second},
 		`reliable delay-set=d list=l`:         {List: "l", Reliable: true, DelaySet: "d"},
 		`list=l reliable delay-set=d delay-ttl=1h codec=cbor timeout=1s name=n`: {List: "l", Reliable: true, DelaySet: "d", DelayTTL: time.Hour, Codec: "cbor", Timeout: time.Second, Name: "n"},
-		`channel=prices`:                        {Channel: "prices"},
-		`channel=prices sharded`:                {Channel: "prices", Sharded: true},
-		`pattern=events.*`:                      {Pattern: "events.*"},
-		`"pattern=h[ae]llo ?" codec=json`:       {Pattern: "h[ae]llo ?", Codec: "json"},
-		`channel=c codec=raw timeout=5s name=n`: {Channel: "c", Codec: "raw", Timeout: 5 * time.Second, Name: "n"},
+		`channel=prices`:                                                {Channel: "prices"},
+		`channel=prices sharded`:                                        {Channel: "prices", Sharded: true},
+		`pattern=events.*`:                                              {Pattern: "events.*"},
+		`"pattern=h[ae]llo ?" codec=json`:                               {Pattern: "h[ae]llo ?", Codec: "json"},
+		`channel=c codec=raw timeout=5s name=n`:                         {Channel: "c", Codec: "raw", Timeout: 5 * time.Second, Name: "n"},
 		`stream=s timeout=1m group=g block=2s start=$ name=n codec=raw`: {Stream: "s", Group: "g", Start: "$", Codec: "raw", Block: 2 * time.Second, Timeout: time.Minute, Name: "n"},
 	} {
 		text := directive.Spelling + " " + args
