@@ -72,7 +72,7 @@ type headerOption HeaderLine
 
 func (h headerOption) applyPublish(o *Outgoing) {
 	switch h.Name {
-	case HeaderRetryCount, HeaderLosses, HeaderRetryGroup:
+	case HeaderRetryCount, HeaderLosses, HeaderRetryGroup, HeaderUnknownSince:
 		return
 	}
 	for i := range o.Headers {
@@ -84,9 +84,9 @@ func (h headerOption) applyPublish(o *Outgoing) {
 	o.Headers = append(o.Headers, HeaderLine(h))
 }
 
-// Header adds a header to the message; of one name the last value counts. The counters of retries and the group of a
-// copy ([HeaderRetryCount], [HeaderLosses], [HeaderRetryGroup]) are the library's own and are left out: a message that
-// is published starts anew.
+// Header adds a header to the message; of one name the last value counts. What the library counts and notes on a message's
+// way ([HeaderRetryCount], [HeaderLosses], [HeaderRetryGroup], [HeaderUnknownSince]) is its own and is left out: a message
+// that is published starts anew.
 func Header(name, value string) PublishOption { return headerOption{name, value} }
 
 type publishOption func(*Outgoing)

@@ -47,6 +47,8 @@ var areas = []area{
 	stopsArea,
 	orderArea,
 	malformedArea,
+	tasksArea,
+	foreignArea,
 	troublesArea,
 	idleCostArea,
 }
