@@ -147,8 +147,8 @@ func (e *Engine) start(slot *slot, it *item) {
 		if !slot.finish(it) {
 			return // The shutdown has handed it back.
 		}
-		e.calm(it)
 		e.skip(it, it.route.rules.malformed(d, it.counters, err), errorText(err))
+		e.calm(it)
 		return
 	case call == nil:
 		e.finish(slot, it, end)
