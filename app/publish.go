@@ -45,18 +45,18 @@ type Outgoing struct {
 
 // PublishBatch sends messages as [Mounts.Publish] does, in as few round trips as the server allows. What cannot be
 // encoded or sent stops none of the others. The error, nil when all were written, joins one [*PublishError] for each that
-// was not: after an error that came from the connection that one may have been written all the same. Nothing is sent
+// was not, in their order: after an error that came from the connection that one may have been written all the same. Nothing is sent
 // twice.
 func (m *Mounts) PublishBatch(ctx context.Context, messages ...Outgoing) error {
 	if m.broker == nil {
 		return errors.New("app: PublishBatch: App.Broker was given no broker")
 	}
-	var failed []error
+	failed := make([]error, len(messages))
 	batch, index := make([]broker.Outgoing, 0, len(messages)), make([]int, 0, len(messages))
 	for i, message := range messages {
 		out, err := m.outgoing(message)
 		if err != nil {
-			failed = append(failed, &PublishError{i, err})
+			failed[i] = &PublishError{i, err}
 			continue
 		}
 		batch, index = append(batch, out), append(index, i)
@@ -64,7 +64,7 @@ func (m *Mounts) PublishBatch(ctx context.Context, messages ...Outgoing) error {
 	if len(batch) > 0 {
 		for i, err := range m.broker.Publish(ctx, batch) {
 			if err != nil {
-				failed = append(failed, &PublishError{index[i], fmt.Errorf("app: publishing to %s: %w", batch[i].To, err)})
+				failed[index[i]] = &PublishError{index[i], fmt.Errorf("app: publishing to %s: %w", batch[i].To, err)}
 			}
 		}
 	}

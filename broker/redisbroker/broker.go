@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,6 +44,7 @@ type Broker struct {
 	token        string // proves that a liveness key is this process's own
 	liveness     time.Duration
 	connections  *connections
+	published    atomic.Uint64 // numbers the members of delay sets
 
 	mu     sync.Mutex // guards what follows; not held over I/O
 	client redis.UniversalClient

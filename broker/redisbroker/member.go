@@ -35,11 +35,12 @@ type memberField struct {
 
 // encodeMember wraps the fields of a delayed message. The key names the entry and the delivery that asked for the delay.
 func encodeMember(stream, group string, d *broker.Delivery, fields []broker.Field) ([]byte, error) {
-	m := member{
-		Version: memberVersion,
-		Fields:  make([]memberField, len(fields)),
-		Key:     stream + "|" + group + "|" + d.ID + "|" + strconv.FormatInt(d.Count, 10),
-	}
+	return sealStreamMember(stream+"|"+group+"|"+d.ID+"|"+strconv.FormatInt(d.Count, 10), fields)
+}
+
+// sealStreamMember wraps the fields of a delayed message under a key of its own.
+func sealStreamMember(key string, fields []broker.Field) ([]byte, error) {
+	m := member{Version: memberVersion, Fields: make([]memberField, len(fields)), Key: key}
 	for i, f := range fields {
 		m.Fields[i] = memberField{Name: orEmpty(f.Name), Value: orEmpty(f.Value)}
 	}

@@ -62,6 +62,9 @@ var unseenLua string
 //go:embed scripts/due.lua
 var dueLua string
 
+//go:embed scripts/after.lua
+var afterLua string
+
 //go:embed scripts/permitted.lua
 var permittedLua string
 
@@ -88,12 +91,13 @@ var (
 	dueScript     = newScript(dueLua)
 	moveScript    = newScript(moveLua)
 
+	afterScript     = newScript(afterLua)
 	permittedScript = newScript(permittedLua)
 
 	allScripts = []*script{
 		copyScript, buryScript, delayScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
 		aliveScript, refreshScript, judgeScript, reapScript, putBackScript, unseenScript, releaseScript, dueScript, moveScript,
-		permittedScript,
+		afterScript, permittedScript,
 	}
 )
 
