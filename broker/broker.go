@@ -257,6 +257,8 @@ type Held struct {
 	Delivery *Delivery
 	// Started: its handler has begun.
 	Started bool
+	// Settling: its outcome is being written, and may have been carried out by now.
+	Settling bool
 	// Count is the delivery count that the entry gets back.
 	Count int64
 	// Due is how long the entry should still rest before a peer takes it; 0 is at once.

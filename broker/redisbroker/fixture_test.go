@@ -25,15 +25,37 @@ type fixture struct {
 	mu   sync.Mutex
 	hand map[string]int64 // what the test holds
 	lost []string
+	busy map[string]bool // outcomes that are being written
+	// afterLook runs once, after the next look at what is held.
+	afterLook func()
+}
+
+// settling notes that the outcome of an entry in hand is being written.
+func (f *fixture) settling(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy[id] = true
+}
+
+// drop notes that an entry is no longer in hand.
+func (f *fixture) drop(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.hand, id)
 }
 
 // Held is what was read and not settled.
 func (f *fixture) Held(time.Duration) []broker.Held {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	var held []broker.Held
 	for id, count := range f.hand {
-		held = append(held, broker.Held{ID: id, Count: count})
+		held = append(held, broker.Held{ID: id, Count: count, Settling: f.busy[id]})
+	}
+	after := f.afterLook
+	f.afterLook = nil
+	f.mu.Unlock()
+	if after != nil {
+		after()
 	}
 	return held
 }
@@ -70,7 +92,7 @@ func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbr
 
 func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source broker.Source) *fixture {
 	t.Helper()
-	f := &fixture{t: t, client: client, count: map[string]int{}, hand: map[string]int64{}}
+	f := &fixture{t: t, client: client, count: map[string]int{}, hand: map[string]int64{}, busy: map[string]bool{}}
 	source.Structure, source.Key, source.Group = broker.StructureStream, "s", "g"
 	var err error
 	if err = b.Connect(t.Context()); err != nil {

@@ -1,6 +1,7 @@
 package redisbroker_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -102,6 +103,112 @@ func TestAGroupThatSomebodyElseMadeAgainLosesNothing(t *testing.T) {
 		}
 		if s, z, d := client.XLen(t.Context(), "s").Val(), client.ZCard(t.Context(), "z").Val(), client.XLen(t.Context(), "dlq").Val(); s != 1 || z != 1 || d != 1 {
 			t.Errorf("%d copies, %d delayed, %d dead letters", s, z, d)
+		}
+	})
+}
+
+// While the group is being made again outcomes are still written: one that the server has carried out, be it before the
+// entry is put back or just after the look at what is in hand, is not undone.
+func TestWhatIsSettledWhileTheGroupIsMadeAgainStaysSettled(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond})
+		for range 4 {
+			f.add("_payload", "b")
+		}
+		ds := f.read(4)
+		onTheWire, between, copied, inHand := ds[0], ds[1], ds[2], ds[3]
+		client.XGroupDestroy(t.Context(), "s", "g")
+		// One acknowledgement has been carried out, and its answer is on the way; it is no longer in hand a moment later.
+		f.settling(onTheWire.ID)
+		ack := func(d *broker.Delivery) {
+			st := broker.Settlement{Delivery: d, Action: broker.Ack}
+			f.sub.Settle(t.Context(), []*broker.Settlement{&st})
+		}
+		ack(onTheWire)
+		// Another one, and the copy of a third, are submitted after the look and carried out before it has an effect.
+		f.afterLook = func() {
+			f.settling(between.ID)
+			ack(between)
+			f.settling(copied.ID)
+		}
+		_, _ = f.sub.Read(t.Context(), broker.Want{New: 1, Back: 1}) // finds that the group is gone
+		f.read(1)                                                    // makes it again
+		// Now the answers arrive.
+		f.drop(onTheWire.ID)
+		f.drop(between.ID)
+		st := broker.Settlement{Delivery: copied, Action: broker.Copy}
+		for range 2 {
+			if f.sub.Settle(t.Context(), []*broker.Settlement{&st}); st.Err == nil {
+				break
+			}
+		}
+		f.drop(copied.ID)
+		if st.Result != broker.Done {
+			t.Errorf("the copy: %v, %v", st.Result, st.Err)
+		}
+		var last *broker.Delivery
+		for range 3 {
+			for _, d := range f.read(1) {
+				last = d
+			}
+		}
+		want := []string{inHand.ID}
+		if last == nil {
+			t.Fatal("the copy was not read")
+		}
+		want = append(want, last.ID)
+		var got []string
+		for _, p := range f.pending() {
+			got = append(got, p.ID)
+		}
+		if !slices.Equal(got, want) || client.XLen(t.Context(), "s").Val() != 5 {
+			t.Errorf("pending %v, want %v; %d entries, want 4 and a copy", got, want, client.XLen(t.Context(), "s").Val())
+		}
+	})
+}
+
+// What was taken from a dead owner since the last look is not put back under that owner: it is in hand here, or done.
+func TestALostGroupGetsNothingBackThatWasTakenFromADeadOwner(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond})
+		var ids []string
+		for range 3 {
+			ids = append(ids, f.add("_payload", "b"))
+			client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "g", Consumer: "dead", Streams: []string{"s", ">"}, Count: 1})
+		}
+		name := f.consumer()
+		stop := f.start()
+		var first []*broker.Delivery
+		eventually(t, "the first is taken", func() bool {
+			first = f.read(1)
+			return len(first) == 1
+		})
+		second := f.wait()
+		stop() // no look from here on
+		f.settle(broker.Settlement{Delivery: first[0], Action: broker.Ack})
+		client.XGroupDestroy(t.Context(), "s", "g")
+		_, _ = f.sub.Read(t.Context(), broker.Want{New: 1})
+		if _, err := f.sub.Read(t.Context(), broker.Want{New: 1}); err != nil {
+			t.Fatal(err)
+		}
+		p := f.pending()
+		if len(p) != 2 || p[0].ID != second.ID || p[0].Consumer != name || p[0].RetryCount != 2 || p[1].ID != ids[2] || p[1].Consumer != "dead" {
+			t.Errorf("pending %v, want %s here and %s under its dead owner", p, second.ID, ids[2])
+		}
+	})
+}
+
+// What waits for its next attempt is pending without being in hand, and gets its place back, too.
+func TestALostGroupGetsBackWhatWaitsToBeClaimed(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond, Claim: time.Second})
+		id := f.add("_payload", "b")
+		d := f.one()
+		f.settle(broker.Settlement{Delivery: d, Action: broker.Keep, Count: d.Count})
+		client.XGroupDestroy(t.Context(), "s", "g")
+		_, _ = f.sub.Read(t.Context(), broker.Want{New: 1, Back: 1})
+		if d := f.wait(); d.ID != id || d.Count != 2 {
+			t.Errorf("%s came back with count %d", d.ID, d.Count)
 		}
 	})
 }

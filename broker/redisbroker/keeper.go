@@ -38,12 +38,11 @@ type keeper struct {
 	// abandoned is what the last judgement saw pending under dead owners, and looks how many looks have passed since.
 	abandoned []abandoned
 	looks     int
-}
+	// taken are the ids that were taken while a judgement was under way, whose answer is older than that.
+	taken []string
 
-// abandoned is an entry of a dead owner.
-type abandoned struct {
-	owner string
-	held  broker.Held
+	// doubtful are own entries that were put back and may have been settled. They belong to the goroutine that reads.
+	doubtful []broker.Held
 }
 
 // judgeKey keeps the processes of a group from judging it all at once.
@@ -124,6 +123,7 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 		k.remember(nil, nil)
 		return nil
 	}
+	k.judging()
 	args := append(judgeScript.args(7+len(names), s.source.Key, s.alive.key, judgeKey(s.source)),
 		s.source.Group, s.consumer, s.alive.token, alivePrefix(s.source), milliseconds(s.idleOfDead()), freeConsumer, milliseconds(lookAlone))
 	reply, err := run(ctx, s.client, append(args, names...))
@@ -168,7 +168,28 @@ func (k *keeper) remember(owners []string, seen []abandoned) {
 	if slices.Contains(k.owners, k.s.consumer) {
 		owners = append(owners, k.s.consumer)
 	}
-	k.owners, k.abandoned, k.looks = owners, seen, 0
+	seen = slices.DeleteFunc(seen, func(a abandoned) bool { return slices.Contains(k.taken, a.held.ID) })
+	k.owners, k.abandoned, k.looks, k.taken = owners, seen, 0, nil
+}
+
+// judging notes that a judgement begins.
+func (k *keeper) judging() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taken = nil
+}
+
+// took notes what was taken: it is this process's own from now on.
+func (k *keeper) took(deliveries []*broker.Delivery) {
+	if len(deliveries) == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, d := range deliveries {
+		k.taken = append(k.taken, d.ID)
+		k.abandoned = slices.DeleteFunc(k.abandoned, func(a abandoned) bool { return a.held.ID == d.ID })
+	}
 }
 
 // forget notes that another process judged, and drops what it may have changed.
@@ -251,41 +272,4 @@ func (k *keeper) exhausted(owner string) {
 	if len(k.owners) > 0 && k.owners[0] == owner {
 		k.owners = k.owners[1:]
 	}
-}
-
-// putBack gives a group that was made anew what the old one had pending: what this process holds, and what its last look
-// saw under dead owners.
-func (k *keeper) putBack(ctx context.Context) error {
-	s := k.s
-	k.mu.Lock()
-	entries := append([]abandoned(nil), k.abandoned...)
-	k.mu.Unlock()
-	for _, h := range s.config.Holder.Held(0) {
-		entries = append(entries, abandoned{s.consumer, h})
-	}
-	back, err := k.putBackAll(ctx, entries)
-	if err == nil && back > 0 {
-		s.log.Warn("put entries back that the group had pending", "subscription", s.name, "group", s.source.Group, "entries", back)
-	}
-	return err
-}
-
-// putBackAll makes entries pending again, each under its owner, and returns how many were not pending.
-func (k *keeper) putBackAll(ctx context.Context, entries []abandoned) (back int64, err error) {
-	s := k.s
-	for len(entries) > 0 {
-		n := min(len(entries), refreshEntries)
-		args := append(putBackScript.args(3+3*n, s.source.Key), s.source.Group, s.consumer, milliseconds(s.idleOfDead()))
-		for _, e := range entries[:n] {
-			args = append(args, e.held.ID, e.held.Count, e.owner)
-		}
-		reply, err := run(ctx, s.client, args)
-		if err != nil {
-			return back, s.lost(fmt.Errorf("putting entries back: %w", err))
-		}
-		put, _ := reply.(int64)
-		back += put
-		entries = entries[n:]
-	}
-	return back, nil
 }

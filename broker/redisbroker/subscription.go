@@ -130,6 +130,13 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 			return nil, err
 		}
 	}
+	if err := s.keeper.dispel(ctx); err != nil {
+		return nil, err
+	}
+	if s.unseen.due() && s.keeper.inDoubt() {
+		// One that was settled and put back is no longer in hand, and would look like one that was never seen.
+		s.unseen.putOff()
+	}
 	if s.unseen.due() {
 		deliveries, err := s.findUnseen(ctx, want.New, false)
 		if err != nil || len(deliveries) > 0 {
@@ -150,6 +157,7 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 		if err != nil || len(t.deliveries) > 0 {
 			// What a stopping process handed back was read before anything that is new, and goes first.
 			s.took = owner != freeConsumer
+			s.keeper.took(t.deliveries)
 			return t.deliveries, err
 		}
 		if t.next == "" {
@@ -209,18 +217,20 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 	return deliveries, pending, nil
 }
 
-// backPoll is how long a read blocks at most while no slot is free for what waits to be taken back.
+// backPoll is how long a read blocks at most while no slot is free for what waits to be taken back, or an outcome is
+// awaited.
 const backPoll = 100 * time.Millisecond
 
 // blocking says how long a read may block, and what keeps it from doing so.
 func (s *subscription) blocking(want broker.Want) (block time.Duration, enough func() bool) {
-	switch {
-	case want.Back > 0:
-		return s.source.Block, s.wanted
-	case s.keeper.next() != "":
-		return min(s.source.Block, backPoll), s.stopped.Load
+	block = s.source.Block
+	if s.keeper.inDoubt() || want.Back == 0 && s.keeper.next() != "" {
+		block = min(block, backPoll)
 	}
-	return s.source.Block, s.stopped.Load
+	if want.Back > 0 {
+		return block, s.wanted
+	}
+	return block, s.stopped.Load
 }
 
 // wanted reports whether the reader has something else to do than to block: an interrupt may have come just before the

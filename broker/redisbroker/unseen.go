@@ -22,6 +22,9 @@ func (u *unseen) suspect(block time.Duration) {
 
 func (u *unseen) due() bool { return !u.next.IsZero() && !time.Now().Before(u.next) }
 
+// putOff has the look wait for a moment.
+func (u *unseen) putOff() { u.next = time.Now().Add(backPoll) }
+
 // looked notes that nothing was found.
 func (u *unseen) looked() {
 	now := time.Now()

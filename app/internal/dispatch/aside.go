@@ -35,7 +35,7 @@ func (e *Engine) recount(it *item, from, to int64) {
 func (e *Engine) recounted(it *item) {
 	switch it.settlement.Result {
 	case broker.Done:
-		e.holdings.recount(&it.holding, it.settlement.Count)
+		e.holdings.kept(&it.holding, it.settlement.Count)
 	case broker.Vanished:
 		// It was trimmed, and stays pending as it is. Its body is still here.
 	default:

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/broker"
@@ -24,6 +25,8 @@ type holding struct {
 	count int64
 	at    time.Time
 
+	// settling: an outcome is being written, or has been.
+	settling atomic.Bool
 	// to is the count that the server is being told to give the entry, while moving.
 	to     int64
 	moving bool
@@ -90,6 +93,12 @@ func (h *Holdings) unlink(x *holding) {
 	h.n--
 }
 
+// kept notes that the server has been told to give the entry the delivery count, and that it stays in hand.
+func (h *Holdings) kept(x *holding, count int64) {
+	x.settling.Store(false)
+	h.recount(x, count)
+}
+
 // recount notes the delivery count that the server gave the entry while it was in hand.
 func (h *Holdings) recount(x *holding, count int64) {
 	h.mu.Lock()
@@ -126,7 +135,7 @@ func (h *Holdings) Held(since time.Duration) []broker.Held {
 	if since == 0 {
 		all := make([]broker.Held, 0, h.n)
 		for x := h.first; x != nil; x = x.next {
-			all = append(all, broker.Held{ID: x.id, Count: x.count})
+			all = append(all, broker.Held{ID: x.id, Count: x.count, Settling: x.settling.Load()})
 		}
 		return all
 	}
@@ -136,7 +145,7 @@ func (h *Holdings) Held(since time.Duration) []broker.Held {
 		if now.Sub(x.at) < since {
 			break
 		}
-		late = append(late, broker.Held{ID: x.id, Count: x.count})
+		late = append(late, broker.Held{ID: x.id, Count: x.count, Settling: x.settling.Load()})
 		h.unlink(x)
 		x.at = now
 		h.append(x)

@@ -36,7 +36,7 @@ func (e *Engine) takeUp(it *item) bool {
 	switch it.settlement.Result {
 	case broker.Done, broker.Vanished: // Its body is still here.
 		it.route = nil // It is looked at like one that was just read.
-		e.holdings.recount(&it.holding, it.delivery.Count)
+		e.holdings.kept(&it.holding, it.delivery.Count)
 		return true
 	}
 	e.room.left(&e.room.running)

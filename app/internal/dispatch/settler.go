@@ -42,6 +42,7 @@ func newSettler(e *Engine) *settler {
 }
 
 func (s *settler) submit(it *item) {
+	it.holding.settling.Store(true)
 	s.mu.Lock()
 	s.queue = append(s.queue, it)
 	s.mu.Unlock()
