@@ -20,26 +20,17 @@ var attemptsArea = area{name: "Attempts", bodies: []body{
 
 // callsUpToTheCap: not one call more for the first delivery, and not one less because a server counts from one.
 func callsUpToTheCap(t *testing.T, target Target) {
-	type one struct {
-		*subject
-		most int
-	}
 	s := newService(target)
-	var all []one
-	for _, m := range modes {
-		for _, n := range []int{1, 2, 5} {
-			r := &recorder{answer: always(outcome.RetryAfter(50 * time.Millisecond))}
-			c := one{s.subject(fmt.Sprintf("MaxAttempts(%d)", n), m, r), n}
-			c.mount(app.MaxAttempts(n), app.DeadLetter(c.deadLetter))
-			all = append(all, c)
-		}
-	}
+	all := inEveryMode(s, []int{1, 2, 5}, func(c variant[int]) {
+		c.answer = always(outcome.RetryAfter(50 * time.Millisecond))
+		c.mount(app.MaxAttempts(c.is), app.DeadLetter(c.deadLetter))
+	})
 	s.playOut(t, payload)
 	for _, c := range all {
-		sawAttempts(t, c.name, c.seen(), c.most)
+		sawAttempts(t, c.name, c.seen(), c.is)
 		want := 1
 		if c.copies() {
-			want = c.most
+			want = c.is
 		}
 		if n := len(c.source(t)); n != want {
 			t.Errorf("%s: XLEN of the source is %d, want %d", c.name, n, want)
@@ -49,7 +40,7 @@ func callsUpToTheCap(t *testing.T, target Target) {
 			t.Errorf("%s: %d dead letters", c.name, len(letters))
 			continue
 		}
-		failures := fmt.Sprint(c.most)
+		failures := fmt.Sprint(c.is)
 		if got := letters[0]; got.header(broker.HeaderRetryCount) != failures || got.last(broker.FieldAttempts) != failures {
 			t.Errorf("%s: the dead letter has retry-count %q and dlq_attempts %q", c.name,
 				got.header(broker.HeaderRetryCount), got.last(broker.FieldAttempts))

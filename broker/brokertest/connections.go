@@ -25,8 +25,8 @@ var connectionsArea = area{name: "Connections", bodies: []body{
 	{name: "AProcessThatIsCutOffDoesNotLookDead", run: cutOff, alone: true, needs: []Feature{ClientKill}},
 }}
 
-// smallPool: twenty subscriptions whose reads block do not keep each other from settling and from staying alive, although the
-// client that they were given has five connections only: blocking reads have connections of their own.
+// smallPool: twenty subscriptions whose reads block do not keep each other from settling and from staying alive,
+// although the client that they were given has five connections only. Blocking reads have connections of their own.
 func smallPool(t *testing.T, target Target) {
 	const subscriptions, rounds = 20, 40
 	given, ok := target.Client.(*redis.Client)
@@ -80,8 +80,8 @@ func smallPool(t *testing.T, target Target) {
 	}
 }
 
-// cutConnection: a connection that is cut while its read waits may take entries with it: the server gave them out and nobody saw them.
-// They are found, handled once and not charged.
+// cutConnection: a connection that is cut while its read waits may take entries with it. The server gave them out and
+// nobody saw them. They are found, handled once and not charged.
 func cutConnection(t *testing.T, target Target) {
 	target = target.mortal()
 	for _, m := range modes {

@@ -2,7 +2,6 @@ package brokertest
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -22,27 +21,18 @@ var durationsArea = area{name: "Durations", bodies: []body{
 
 // retriedAtOnce: what is no delay is an immediate retry that counts.
 func retriedAtOnce(t *testing.T, target Target) {
-	type one struct {
-		*subject
-		d time.Duration
-	}
 	s := newService(target)
-	var all []one
-	for _, m := range modes {
-		for _, d := range []time.Duration{-5 * time.Second, math.MinInt64, 0, 1} {
-			r := &recorder{answer: failsUntil(2, outcome.RetryAfter(d))}
-			c := one{s.subject(fmt.Sprintf("RetryAfter(%s)", d), m, r), d}
-			c.mount()
-			all = append(all, c)
-		}
-	}
+	all := inEveryMode(s, []time.Duration{-5 * time.Second, math.MinInt64, 0, 1}, func(c variant[time.Duration]) {
+		c.answer = failsUntil(2, outcome.RetryAfter(c.is))
+		c.mount()
+	})
 	s.playOut(t, payload)
 	for _, c := range all {
 		calls := c.seen()
 		sawAttempts(t, c.name, calls, 2)
 		// A claimed entry stays where it is, unless there is a set and a delay to keep in it.
 		want := []string{"", "1"}
-		if c.claims && !(c.set && c.d > 0) {
+		if c.claims && !(c.set && c.is > 0) {
 			want = want[:1]
 		}
 		if got := retryCounts(c.source(t)); !slices.Equal(got, want) {

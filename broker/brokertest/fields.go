@@ -36,19 +36,12 @@ var foreignFields = []pair{
 
 // fieldsAreKept: repeated names, order and bytes, whichever way the message goes.
 func fieldsAreKept(t *testing.T, target Target) {
-	type one struct {
-		*subject
-		o outcome.HandlerOutcome
-	}
 	s := newService(target)
-	var all []one
-	for _, m := range modes {
-		for _, o := range []outcome.HandlerOutcome{outcome.RetryAfter(50 * time.Millisecond), outcome.Retry()} {
-			c := one{s.subject(o.String(), m, &recorder{answer: always(o)}), o}
-			c.mount(app.MaxAttempts(2), app.DeadLetter(c.deadLetter))
-			all = append(all, c)
-		}
-	}
+	retries := []outcome.HandlerOutcome{outcome.RetryAfter(50 * time.Millisecond), outcome.Retry()}
+	all := inEveryMode(s, retries, func(c variant[outcome.HandlerOutcome]) {
+		c.answer = always(c.is)
+		c.mount(app.MaxAttempts(2), app.DeadLetter(c.deadLetter))
+	})
 	s.start(t)
 	args := make([]any, 0, 2*len(foreignFields))
 	for _, f := range foreignFields {
@@ -63,7 +56,7 @@ func fieldsAreKept(t *testing.T, target Target) {
 	for _, c := range all {
 		source, letters := c.source(t), c.letters(t)
 		want := 2
-		if c.claims && !(c.set && c.o.Delay() > 0) {
+		if c.claims && !(c.set && c.is.Delay() > 0) {
 			want = 1
 		}
 		if len(source) != want || len(letters) != 1 {

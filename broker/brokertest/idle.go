@@ -19,8 +19,8 @@ var idleCostArea = area{name: "IdleCost", bodies: []body{
 	{name: "AnIdleSubscriptionCostsLittle", run: idleCost, own: true, needs: []Feature{ConfigSet, CommandStats, SlowLog}},
 }}
 
-// idleCost: a subscription with nothing to do costs the server a few commands a second, everything counted, the commands within
-// scripts, too. Ten thousand entries that are pending with somebody else do not change that.
+// idleCost: a subscription with nothing to do costs the server a few commands a second, everything counted, the
+// commands within scripts, too. Ten thousand entries that are pending with somebody else do not change that.
 func idleCost(t *testing.T, target Target) {
 	if testing.Short() {
 		t.Skip("takes ten seconds of real time")

@@ -24,8 +24,8 @@ var leasesArea = area{name: "Leases", bodies: []body{
 	{name: "AClaimedEntryInHandIsNotRunAgain", run: slowHandlers, paused: true},
 }}
 
-// longHandlerKeeps: nothing is taken from a living process, however long its handler runs: one call a message, and the delivery count
-// stays as it is. Both with a claim time and a liveness far shorter than the handler.
+// longHandlerKeeps: nothing is taken from a living process, however long its handler runs. One call a message, and the
+// delivery count stays as it is. Both with a claim time and a liveness far shorter than the handler.
 func longHandlerKeeps(t *testing.T, target Target) {
 	target = target.mortal()
 	const long, messages = 6 * time.Second, 8
@@ -73,7 +73,8 @@ func longHandlerKeeps(t *testing.T, target Target) {
 	}
 }
 
-// lostLeaseEnds: a handler whose entry was taken from it learns of it by its context, and what it answers has no effect.
+// lostLeaseEnds: a handler whose entry was taken from it learns of it by its context, and what it answers has no
+// effect.
 func lostLeaseEnds(t *testing.T, target Target) {
 	target = target.mortal()
 	meterReader()

@@ -27,14 +27,13 @@ var lossesArea = area{name: "Losses", bodies: []body{
 // lossesTravel: the losses travel through copies and delays, beside the attempts and never among them.
 func lossesTravel(t *testing.T, target Target) {
 	s := newService(target.mortal())
-	for _, m := range modes {
-		for _, answer := range []outcome.HandlerOutcome{outcome.Retry(), outcome.RetryAfter(50 * time.Millisecond)} {
-			c := s.subject(answer.String(), m, &recorder{answer: failsUntil(3, answer)})
-			newGroup(t, target, c.keys)
-			abandon(t, target, c.keys, "b", 2)
-			c.mount(app.MaxAttempts(3), app.MaxDeliveries(20))
-		}
-	}
+	retries := []outcome.HandlerOutcome{outcome.Retry(), outcome.RetryAfter(50 * time.Millisecond)}
+	inEveryMode(s, retries, func(c variant[outcome.HandlerOutcome]) {
+		newGroup(t, target, c.keys)
+		abandon(t, target, c.keys, "b", 2)
+		c.answer = failsUntil(3, c.is)
+		c.mount(app.MaxAttempts(3), app.MaxDeliveries(20))
+	})
 	s.start(t)
 	s.rest(t)
 	for _, c := range s.subjects {
@@ -53,8 +52,8 @@ func lossesTravel(t *testing.T, target Target) {
 	}
 }
 
-// deathsAndFailures: attempts and losses never mix, in whatever order they come. Three owners die, a run fails, three more
-// die, and the message, of which two attempts are allowed, is handled.
+// deathsAndFailures: attempts and losses never mix, in whatever order they come. Three owners die, a run fails, three
+// more die, and the message, of which two attempts are allowed, is handled.
 func deathsAndFailures(t *testing.T, target Target) {
 	s := newService(target.mortal())
 	for _, m := range modes {
@@ -215,7 +214,8 @@ func deathsUpToTheCap(t *testing.T, target Target) {
 	}
 }
 
-// deadLetterWithoutLosses: whoever reads a dead letter begins anew: the owners that the message outlived before are history.
+// deadLetterWithoutLosses: whoever reads a dead letter begins anew. The owners that the message outlived before are
+// history.
 func deadLetterWithoutLosses(t *testing.T, target Target) {
 	target = target.mortal()
 	k, next := uniqueKeys(), uniqueKeys()

@@ -23,8 +23,8 @@ var lostGroupsArea = area{name: "LostGroups", bodies: []body{
 	{name: "ALostGroupDoesNotBringBackWhatWasRecovered", run: lostGroupAfterRecovery},
 }}
 
-// lostStream: a stream that is deleted, or replaced in one step, costs nothing that is published after: the group is made again and
-// reads from the stream's start.
+// lostStream: a stream that is deleted, or replaced in one step, costs nothing that is published after. The group is
+// made again and reads from the stream's start.
 func lostStream(t *testing.T, target Target) {
 	target = target.mortal()
 	for _, m := range ownRecords {
@@ -61,8 +61,8 @@ func lostStream(t *testing.T, target Target) {
 	}
 }
 
-// lostGroup: a group that is destroyed over an intact stream goes on where it was: what this process has settled is not run again,
-// what it has in hand is settled, by the handler that has it, in whatever way, and what comes is handled.
+// lostGroup: a group that is destroyed over an intact stream goes on where it was. What this process has settled is not
+// run again, what it has in hand is settled, by the handler that has it, in whatever way, and what comes is handled.
 func lostGroup(t *testing.T, target Target) {
 	target = target.mortal()
 	answers := []outcome.HandlerOutcome{

@@ -31,8 +31,8 @@ var malformedArea = area{name: "Malformed", bodies: []body{
 // order is what the handler of the malformed records wants.
 type order struct{ ID int }
 
-// malformedRecords: records that cannot be decoded go to the dead letter at once, byte for byte, without an attempt; without one they are
-// acknowledged and counted. Nothing waits behind them.
+// malformedRecords: records that cannot be decoded go to the dead letter at once, byte for byte, without an attempt;
+// without one they are acknowledged and counted. Nothing waits behind them.
 func malformedRecords(t *testing.T, target Target) {
 	target = target.mortal()
 	noise := make([]byte, 1<<20)
@@ -98,7 +98,8 @@ func malformedRecords(t *testing.T, target Target) {
 	}
 }
 
-// bodiesSurvive: bytes survive every hop: the copy, the delay wherever it is kept, the burial and the reader of the dead letter.
+// bodiesSurvive: bytes survive every hop, which are the copy, the delay wherever it is kept, the burial and the reader of
+// the dead letter.
 func bodiesSurvive(t *testing.T, target Target) {
 	target = target.mortal()
 	for _, m := range modes {

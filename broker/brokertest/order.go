@@ -20,8 +20,8 @@ var orderArea = area{name: "Order", bodies: []body{
 	{name: "PoisonHoldsNothingUp", run: poisonHoldsNothingUp},
 }}
 
-// orderKept: with one handler at a time the calls are in the stream's order, also across restarts: what a stopping process had in
-// hand comes before what is new.
+// orderKept: with one handler at a time the calls are in the stream's order, also across restarts. What a stopping
+// process had in hand comes before what is new.
 func orderKept(t *testing.T, target Target) {
 	target = target.mortal()
 	const messages, restarts = 1000, 5

@@ -121,6 +121,14 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // acks answers Ack to everything.
 func acks(context.Context, int, call) outcome.HandlerOutcome { return outcome.Ack() }
 
+// acksAfter takes its time and answers Ack to everything.
+func acksAfter(d time.Duration) func(context.Context, int, call) outcome.HandlerOutcome {
+	return func(context.Context, int, call) outcome.HandlerOutcome {
+		time.Sleep(d)
+		return outcome.Ack()
+	}
+}
+
 // failsUntil answers o to every run before the n-th, and Ack to that.
 func failsUntil(n int, o outcome.HandlerOutcome) func(context.Context, int, call) outcome.HandlerOutcome {
 	return func(_ context.Context, run int, _ call) outcome.HandlerOutcome {

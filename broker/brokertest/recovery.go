@@ -25,8 +25,9 @@ var recoveryArea = area{name: "Recovery", bodies: []body{
 	{name: "ReclaimTakesWhatAForeignReaderLeaves", run: reclaimed},
 }}
 
-// vanishedEntries: entries that were deleted or trimmed while a process had them in hand never reach a handler, nor the dead letter: they
-// are acknowledged and counted. A process that is started again under the name of the dead one does the same.
+// vanishedEntries: entries that were deleted or trimmed while a process had them in hand never reach a handler, nor the
+// dead letter. They are acknowledged and counted. A process that is started again under the name of the dead one does
+// the same.
 func vanishedEntries(t *testing.T, target Target) {
 	target = target.mortal()
 	meterReader()
@@ -75,15 +76,11 @@ func vanishedEntries(t *testing.T, target Target) {
 	}
 }
 
-// deadProcess: everything that a dead process held is handled, however few slots there are, and only then is its name removed. Each
-// entry is handled once and charged with one owner.
+// deadProcess: everything that a dead process held is handled, however few slots there are, and only then is its name
+// removed. Each entry is handled once and charged with one owner.
 func deadProcess(t *testing.T, target Target) {
 	target = target.mortal()
-	k, r := uniqueKeys(), &recorder{}
-	r.answer = func(context.Context, int, call) outcome.HandlerOutcome {
-		time.Sleep(20 * time.Millisecond)
-		return outcome.Ack()
-	}
+	k, r := uniqueKeys(), &recorder{answer: acksAfter(20 * time.Millisecond)}
 	newGroup(t, target, k)
 	for i := range 25 {
 		abandon(t, target, k, fmt.Sprint(i), 1)
@@ -103,15 +100,11 @@ func deadProcess(t *testing.T, target Target) {
 	}
 }
 
-// fixedName: under a fixed name the next process takes at once what its predecessor held, each entry once, also while the handlers
-// that it has given them to still run. Nobody else starts under a name that is alive.
+// fixedName: under a fixed name the next process takes at once what its predecessor held, each entry once, also while
+// the handlers that it has given them to still run. Nobody else starts under a name that is alive.
 func fixedName(t *testing.T, target Target) {
 	target = target.mortal()
-	k, r := uniqueKeys(), &recorder{}
-	r.answer = func(context.Context, int, call) outcome.HandlerOutcome {
-		time.Sleep(300 * time.Millisecond)
-		return outcome.Ack()
-	}
+	k, r := uniqueKeys(), &recorder{answer: acksAfter(300 * time.Millisecond)}
 	newGroup(t, target, k)
 	for i := range 6 {
 		add(t, target, k.stream, fmt.Sprint(i))
@@ -163,8 +156,8 @@ func stopsLeaveNoConsumers(t *testing.T, target Target) {
 	}
 }
 
-// reclaimed: reclaim= takes what a foreign reader left pending for so long and never acknowledges, and nothing else: not what is new,
-// and nothing of the plain subscription beside it. A copy goes to the stream, for whoever reads that.
+// reclaimed: reclaim= takes what a foreign reader left pending for so long and never acknowledges, but neither what is new
+// nor anything of the plain subscription beside it. A copy goes to the stream, for whoever reads that.
 func reclaimed(t *testing.T, target Target) {
 	target = target.mortal()
 	const messages = 3

@@ -21,8 +21,8 @@ var stopsArea = area{name: "Stops", bodies: []body{
 	{name: "AHandlerThatIgnoresTheStopIsNamed", run: stubbornHandler},
 }}
 
-// sixDeployments: a deployment is no event in a message's life: after six stops during its long handler it is at its first attempt and
-// has lost no owner, and each time the next process had it soon.
+// sixDeployments: a deployment is no event in a message's life. After six stops during its long handler it is at its
+// first attempt and has lost no owner, and each time the next process had it soon.
 func sixDeployments(t *testing.T, target Target) {
 	target = target.mortal()
 	const stops = 6
@@ -105,8 +105,8 @@ func stopEndsRead(t *testing.T, target Target) {
 	}
 }
 
-// stubbornHandler: handlers that ignore their context do not hold the process, nor do their entries stay with it: they are handed back, and
-// Run says which. What else was in hand is handed back as ever.
+// stubbornHandler: handlers that ignore their context do not hold the process, nor do their entries stay with it. They
+// are handed back, and Run says which. What else was in hand is handed back as ever.
 func stubbornHandler(t *testing.T, target Target) {
 	target = target.mortal()
 	k, release := uniqueKeys(), make(chan struct{})

@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/millrace-go/millrace/app"
@@ -8,7 +9,7 @@ import (
 )
 
 // subject is a subscription under test with keys and a handler of its own. What tells it from the others of its service
-// stands in its name, and, where the body needs it again, in a struct around it.
+// stands in its name, and, where the body needs it again, in a variant or another struct around it.
 type subject struct {
 	name string
 	mode
@@ -29,6 +30,26 @@ func (s *service) subject(name string, m mode, r *recorder) *subject {
 	one := &subject{m.name + name, m, k, r, m.spec(k), s}
 	s.subjects = append(s.subjects, one)
 	return one
+}
+
+// variant is a subject with what tells it from the others of its mode.
+type variant[V any] struct {
+	*subject
+	is V
+}
+
+// inEveryMode prepares a subject for each way to keep delays and each variant. prepare gives its handler the answers and
+// mounts it.
+func inEveryMode[V any](s *service, variants []V, prepare func(c variant[V])) []variant[V] {
+	var all []variant[V]
+	for _, m := range modes {
+		for _, v := range variants {
+			c := variant[V]{s.subject(fmt.Sprint(v), m, &recorder{}), v}
+			prepare(c)
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // mount mounts it on its service.

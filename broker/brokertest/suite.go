@@ -15,10 +15,13 @@
 //
 //	go test -run 'TestMyServer/Losses/DeathsAreNoAttempts'
 //
-// The bodies share the server and its database, use keys of their own, all of which begin with "brokertest.", and
-// leave them behind. They run side by side as far as -parallel allows; most of the time they wait, so that a value above
-// the number of processors makes the suite faster. Those that would disturb others run before them and one after the
-// other. All of it takes about two minutes.
+// The bodies share the server and its database, use keys of their own, all of which begin with "brokertest.", and leave
+// them behind. They run side by side as far as -parallel allows; most of the time they wait, so that a value above the
+// number of processors makes the suite faster. Those that would disturb others run before them and one after the other.
+// All of it takes a minute with -parallel 8.
+//
+// What a server cannot do is said in the target, and the bodies that need it are skipped with that reason. A server of
+// which the library is to keep all its promises lacks nothing.
 //
 // # Adding an area
 //
@@ -53,8 +56,9 @@ var areas = []area{
 	idleCostArea,
 }
 
-// Run runs every area on the target as a subtest of its name. It returns when all of them have ended, except that areas
-// which run side by side go on until the test that it was called from has returned, as parallel subtests do.
+// Run runs every area on the target as a subtest of its name. Those that disturb nobody are parallel subtests, as the
+// bodies of every area are: they run when the test that called Run has returned, so that whatever the target needs is
+// closed in a t.Cleanup and not by a defer.
 //
 // The library counts through the global OpenTelemetry meter provider, which the suite replaces by one that it can read.
 func Run(t *testing.T, target Target) {

@@ -21,7 +21,7 @@ type Target struct {
 	// closes the broker. It is called from several tests at a time.
 	Broker func(options ...redisbroker.Option) broker.Broker
 	// Client looks at what stands on the server. It goes to the same server and database by another way than the
-	// broker's, and outlives the test.
+	// broker's. Close it in a t.Cleanup: parallel subtests use it when the test that called Run has returned.
 	Client redis.UniversalClient
 	// Own returns another server of the same kind, which nobody else uses and which ends with the test that it is given:
 	// for bodies that change a server's configuration or count what it does. Without it they are skipped.

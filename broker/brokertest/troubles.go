@@ -22,8 +22,8 @@ var troublesArea = area{name: "Troubles", bodies: []body{
 	{name: "ATargetOfTheWrongTypeLosesNoOutcome", run: wrongType},
 }}
 
-// fullServer: a server that is full takes no copy, delay or dead letter. The outcomes wait, their handlers are not called again, and
-// other messages go on.
+// fullServer: a server that is full takes no copy, delay or dead letter. The outcomes wait, their handlers are not
+// called again, and other messages go on.
 func fullServer(t *testing.T, target Target) {
 	target = target.Own(t).mortal()
 	answers := map[string]outcome.HandlerOutcome{
@@ -91,7 +91,8 @@ func setMemory(t testing.TB, client redis.UniversalClient, bytes string) {
 	}
 }
 
-// wrongType: a dead letter that is something else by now takes nothing; the message waits for it, and other messages go on.
+// wrongType: a dead letter that is something else by now takes nothing; the message waits for it, and other messages go
+// on.
 func wrongType(t *testing.T, target Target) {
 	target = target.mortal()
 	for _, m := range ownRecords {
