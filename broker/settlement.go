@@ -56,6 +56,9 @@ type Settlement struct {
 	// lost): Gone is then what it left. A try that the server refused, or that never reached it, does not count. The
 	// engine keeps it from one try to the next.
 	Repeated bool
+	// Written is set by Settle where a settlement takes several steps and the message stands at its target: only the
+	// acknowledgement is missing. The engine keeps it from one try to the next.
+	Written bool
 
 	Result Result
 	Err    error

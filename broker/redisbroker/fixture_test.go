@@ -75,7 +75,7 @@ func (f *fixture) hold(ds []*broker.Delivery) {
 	}
 }
 
-// each runs the body on the embedded server and on the matrix.
+// each runs the body on the embedded server, on the matrix and on a cluster.
 func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbroker.Broker)) {
 	t.Run("embedded", func(t *testing.T) {
 		b := embedded.New()
@@ -85,6 +85,13 @@ func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbr
 	})
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		b := redisbroker.Standalone(server.URL())
+		t.Cleanup(func() { _ = b.Close(context.Background()) })
+		body(t, server.Client(), b)
+	})
+	// The keys of these tests are in different slots.
+	t.Run("cluster", func(t *testing.T) {
+		server := redistest.Cluster(t)
+		b := redisbroker.Cluster(server.URL())
 		t.Cleanup(func() { _ = b.Close(context.Background()) })
 		body(t, server.Client(), b)
 	})

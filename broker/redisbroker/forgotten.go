@@ -30,9 +30,16 @@ func (s *subscription) settleForgotten(ctx context.Context, st *broker.Settlemen
 	case st.Action == broker.Keep:
 		return broker.Vanished, nil // there is nothing to stay pending
 	}
-	// The entry is gone with its stream, and the only copy of the message is the one in hand.
-	if err := s.write(ctx, st); err != nil {
-		return 0, err
+	if !st.Written {
+		// The entry is gone with its stream, and the only copy of the message is the one in hand.
+		_, now, err := s.fenced(ctx, checkScript, nil)
+		if err != nil {
+			return 0, err
+		}
+		s.write(ctx, []*broker.Settlement{st}, now)
+	}
+	if !st.Written {
+		return 0, st.Err
 	}
 	return broker.Done, nil
 }

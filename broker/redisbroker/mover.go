@@ -2,7 +2,6 @@ package redisbroker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -140,100 +139,4 @@ func (m *mover) move(ctx context.Context) (time.Duration, error) {
 		return moveSleep, nil
 	}
 	return min(time.Duration(next)*time.Millisecond, moveSleep), nil
-}
-
-// The targets of the move script, by index of its keys.
-const (
-	moveLater   = -1
-	moveNowhere = 0
-	moveStream  = 2
-	moveBuried  = 3
-)
-
-func (s *subscription) moveMembers(ctx context.Context, members []string) error {
-	keys := []string{s.source.DelaySet, s.source.Key}
-	if s.config.DeadLetter != "" {
-		keys = append(keys, s.config.DeadLetter)
-	}
-	args := append(moveScript.args(8*len(members), keys...), milliseconds(moveLease))
-	targets := make([]int, len(members))
-	wide := make(map[int][]broker.Field)
-	for i, text := range members {
-		fields, err := decodeMember([]byte(text))
-		target := moveStream
-		switch {
-		case errors.Is(err, errNewerMember):
-			target, fields = moveLater, nil
-			s.log.Warn("a delayed message was written by a later version of this library; left for a process that knows it",
-				"subscription", s.name, "delay_set", s.source.DelaySet)
-		case err != nil && s.config.DeadLetter == "":
-			target, fields = moveNowhere, nil
-			s.log.Error("a delayed message cannot be decoded and there is no dead letter; discarded",
-				"subscription", s.name, "delay_set", s.source.DelaySet, "bytes", len(text), "error", err)
-		case err != nil:
-			target, fields = moveBuried, s.malformed(text, err)
-		case len(fields) > wideFields:
-			// The lease keeps the other movers off while it is written and removed in two steps.
-			target = moveLater
-			wide[i] = fields
-			fields = nil
-		}
-		targets[i] = target
-		args = appendFields(append(args, text, target, 2*len(fields)), fields)
-	}
-	reply, err := run(ctx, s.client, args)
-	if err != nil {
-		return err
-	}
-	results, err := s.moved(reply, targets)
-	for i, fields := range wide {
-		if i < len(results) && results[i] == "done" {
-			err = errors.Join(err, s.moveWide(ctx, fields, members[i]))
-		}
-	}
-	return err
-}
-
-// moved counts what the script buried or discarded, and returns what became of each member and the first error.
-func (s *subscription) moved(reply any, targets []int) (results []string, failure error) {
-	list, _ := reply.([]any)
-	if len(list) != len(targets) {
-		return nil, errReply
-	}
-	for i, r := range list {
-		text, _ := r.(string)
-		results = append(results, text)
-		switch {
-		case text == "done" && targets[i] == moveBuried:
-			s.config.Buried(broker.ReasonMalformed)
-		case text == "done" && targets[i] == moveNowhere:
-			s.config.Discarded(broker.ReasonMalformed)
-		case text != "done" && text != "gone" && failure == nil:
-			failure = serverError(text)
-		}
-	}
-	return results, failure
-}
-
-// moveWide moves a message with more fields than a script can append: written first, then removed, so that a crash in
-// between leaves it twice and never loses it.
-func (s *subscription) moveWide(ctx context.Context, fields []broker.Field, member string) error {
-	args := append(make([]any, 0, 3+2*len(fields)), "XADD", s.source.Key, "*")
-	if err := s.client.Do(ctx, appendFields(args, fields)...).Err(); err != nil {
-		return err
-	}
-	return s.client.ZRem(ctx, s.source.DelaySet, member).Err()
-}
-
-// malformed is the dead letter of a member that nobody can decode: its bytes are the payload.
-func (s *subscription) malformed(text string, cause error) []broker.Field {
-	burial := broker.Burial{
-		Reason: broker.ReasonMalformed, Detail: cause.Error(), Error: cause.Error(),
-		Source: s.source.DelaySet, Group: s.source.Group, Handler: s.name, At: time.Now(),
-	}
-	fields := []broker.Field{field(fieldPayload, text)}
-	for _, h := range burial.Fields() {
-		fields = append(fields, field(h.Name, h.Value))
-	}
-	return fields
 }

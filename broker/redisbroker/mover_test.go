@@ -88,7 +88,7 @@ func TestAMoveThatFailsLeavesTheMember(t *testing.T) {
 		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z"})
 		f.add("_payload", "b")
 		f.settle(broker.Settlement{Delivery: f.one(), Action: broker.Delay})
-		client.Rename(t.Context(), "s", "aside")
+		client.Rename(t.Context(), "s", "{s}.aside")
 		client.Set(t.Context(), "s", "no stream", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
@@ -96,7 +96,7 @@ func TestAMoveThatFailsLeavesTheMember(t *testing.T) {
 		if n := client.ZCard(t.Context(), "z").Val(); n != 1 {
 			t.Fatalf("ZCARD %d: the message is gone", n)
 		}
-		client.Rename(t.Context(), "aside", "s")
+		client.Rename(t.Context(), "{s}.aside", "s")
 		ctx, cancel = context.WithCancel(t.Context())
 		defer cancel()
 		go f.task("mover")(ctx)

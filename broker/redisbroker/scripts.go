@@ -14,6 +14,12 @@ import (
 //go:embed scripts/fence.lua
 var fenceLua string
 
+//go:embed scripts/schedule.lua
+var scheduleLua string
+
+//go:embed scripts/later.lua
+var laterLua string
+
 //go:embed scripts/copy.lua
 var copyLua string
 
@@ -71,11 +77,12 @@ var permittedLua string
 //go:embed scripts/move.lua
 var moveLua string
 
-// Scripts that settle begin with the fence.
+// Scripts that settle begin with the fence, those that delay with schedule.
 var (
 	copyScript    = newScript(fenceLua + copyLua)
 	buryScript    = newScript(fenceLua + buryLua)
-	delayScript   = newScript(fenceLua + delayLua)
+	delayScript   = newScript(fenceLua + scheduleLua + delayLua)
+	laterScript   = newScript(scheduleLua + laterLua)
 	keepScript    = newScript(fenceLua + keepLua)
 	unparkScript  = newScript(fenceLua + unparkLua)
 	ackScript     = newScript(fenceLua + ackLua)
@@ -95,7 +102,7 @@ var (
 	permittedScript = newScript(permittedLua)
 
 	allScripts = []*script{
-		copyScript, buryScript, delayScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
+		copyScript, buryScript, delayScript, laterScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
 		aliveScript, refreshScript, judgeScript, reapScript, putBackScript, unseenScript, releaseScript, dueScript, moveScript,
 		afterScript, permittedScript,
 	}

@@ -38,17 +38,14 @@ func (s *subscription) Settle(ctx context.Context, batch []*broker.Settlement) {
 }
 
 func (s *subscription) settle(ctx context.Context, batch []*broker.Settlement) {
-	calls, wide := s.calls(batch)
+	calls, inSteps := s.calls(batch)
 	if len(calls) > 0 {
 		s.send(ctx, calls)
 	}
-	for _, st := range wide {
-		st.Result, st.Err = s.settleInSteps(ctx, st)
-		st.Repeated = st.Repeated || (st.Err != nil && mayHaveArrived(st.Err))
-	}
+	s.settleInSteps(ctx, inSteps)
 	for _, st := range batch {
 		if errors.Is(st.Err, errWide) {
-			st.Result, st.Err = s.unparkInSteps(ctx, st)
+			s.unparkInSteps(ctx, st)
 		}
 		if st.Result == broker.Gone && st.Action != broker.Ack && !st.Repeated && s.alive.stoodSince(st.Delivery.HandedOut) {
 			st.Result, st.Err = s.settleForgotten(ctx, st)
@@ -56,17 +53,21 @@ func (s *subscription) settle(ctx context.Context, batch []*broker.Settlement) {
 	}
 }
 
-func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, wide []*broker.Settlement) {
+func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, inSteps []*broker.Settlement) {
 	var open [broker.Unpark + 1]*call
 	for _, st := range batch {
 		st.Result, st.Err = 0, nil
+		if apart(s.client, s.source.Key, s.target(st)) {
+			inSteps = append(inSteps, st)
+			continue
+		}
 		fields, err := s.arguments(st)
 		if err != nil {
 			st.Err = err
 			continue
 		}
 		if len(fields) > 2*wideFields && st.Action != broker.Delay {
-			wide = append(wide, st)
+			inSteps = append(inSteps, st)
 			continue
 		}
 		c := open[st.Action]
@@ -77,7 +78,7 @@ func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, wide []
 		}
 		c.add(st, fields)
 	}
-	return calls, wide
+	return calls, inSteps
 }
 
 // full tells that the settlement needs a call of its own. Every dead letter of a mount has one target, but nothing
@@ -99,11 +100,7 @@ func (s *subscription) newCall(st *broker.Settlement) *call {
 	case broker.Bury:
 		return &call{args: append(buryScript.args(room, key, st.Target), group, s.consumer, broker.FieldAt)}
 	case broker.Delay:
-		ttl := int64(0)
-		if s.source.DelayTTL > 0 {
-			ttl = milliseconds(s.source.DelayTTL)
-		}
-		return &call{args: append(delayScript.args(room, key, s.source.DelaySet), group, s.consumer, ttl)}
+		return &call{args: append(delayScript.args(room, key, s.source.DelaySet), group, s.consumer, s.delayTTL())}
 	case broker.Keep:
 		return &call{args: append(keepScript.args(room, key), group, s.consumer)}
 	case broker.Unpark:
@@ -185,8 +182,24 @@ func delayMilliseconds(d time.Duration) int64 {
 	return milliseconds(min(d, longestDelay))
 }
 
-// send runs the calls in one pipeline, and once more those that met a server without its scripts.
+// delayTTL is how long the delay set outlives its last due time in milliseconds, 0 for ever.
+func (s *subscription) delayTTL() int64 {
+	if s.source.DelayTTL <= 0 {
+		return 0
+	}
+	return milliseconds(s.source.DelayTTL)
+}
+
+// send runs the calls and gives each settlement its result.
 func (s *subscription) send(ctx context.Context, calls []*call) {
+	s.pipelineScripts(ctx, calls)
+	for _, c := range calls {
+		s.answer(c)
+	}
+}
+
+// pipelineScripts runs the calls in one pipeline, and once more those that met a server without its scripts.
+func (s *subscription) pipelineScripts(ctx context.Context, calls []*call) {
 	s.pipeline(ctx, calls)
 	var again []*call
 	for _, c := range calls {
@@ -199,12 +212,12 @@ func (s *subscription) send(ctx context.Context, calls []*call) {
 			s.pipeline(ctx, again)
 		}
 	}
-	for _, c := range calls {
-		s.answer(c)
-	}
 }
 
 func (s *subscription) pipeline(ctx context.Context, calls []*call) {
+	if len(calls) == 0 {
+		return
+	}
 	pipe := s.client.Pipeline()
 	for _, c := range calls {
 		c.command = pipe.Do(ctx, c.args...)

@@ -203,7 +203,8 @@ func TestAWriteThatFailsLeavesTheEntryPending(t *testing.T) {
 		if p := f.pending(); len(p) != 2 || p[0].ID != ds[0].ID || p[1].ID != ds[1].ID {
 			t.Errorf("pending %v", p)
 		}
-		client.Del(t.Context(), "z", "dlq")
+		client.Del(t.Context(), "z")
+		client.Del(t.Context(), "dlq")
 		f.sub.Settle(t.Context(), batch[:2])
 		if p := f.pending(); len(p) != 0 || batch[0].Result != broker.Done || batch[1].Result != broker.Done {
 			t.Errorf("the same settlements again: %v %v, pending %v", batch[0], batch[1], p)

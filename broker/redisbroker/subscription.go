@@ -31,6 +31,9 @@ type subscription struct {
 	claims   *claims // nil unless claiming
 	log      *slog.Logger
 
+	// unremoved are members of the delay set that were moved in steps, the last of which failed.
+	unremoved leftovers
+
 	// late is what the heartbeat has yet to keep from looking idle. It belongs to its goroutine.
 	late []broker.Held
 
@@ -77,6 +80,7 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("stream %q at %s: %w", s.source.Key, s.address, err), s.reader.close())
 	}
+	warnApart(s.log, client, s.name, b.prefix, s.source.Key, s.source.DelaySet, s.config.DeadLetter)
 	s.keeper.inherit(b.fixed)
 	return s, nil
 }

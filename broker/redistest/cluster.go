@@ -16,12 +16,13 @@ import (
 // slots is how many hash slots a cluster has.
 const slots = 16384
 
-// Cluster starts a cluster of one server that has all slots, and ends it with the test: the cheapest server that answers
-// CROSSSLOT. Its URL is one for redisbroker.Cluster; Client reaches every key. The server is of the kind that [Own] would
-// give.
+// Cluster leases a cluster of one server that has all slots, empty, until the test ends: the cheapest server that answers
+// CROSSSLOT. Its URL is one for redisbroker.Cluster; Client reaches every key. The tests of a process share it, one at a
+// time: a second one waits, and a test that takes it twice waits for ever. [ClusterOf] starts one that nobody else uses. The
+// server is of the kind that [Own] would give.
 func Cluster(t testing.TB) *Server {
 	t.Helper()
-	return startCluster(t, firstStartable(t), 1)[0]
+	return leaseCluster(t, firstStartable(t))
 }
 
 // Clusters is [Cluster] for each server of the matrix, as [Each] is [Start] for each.
@@ -32,8 +33,44 @@ func Clusters(t *testing.T, f func(t *testing.T, s *Server)) {
 		give(t, err)
 	}
 	for _, k := range ks {
-		t.Run(k.name(), func(t *testing.T) { f(t, startCluster(t, k, 1)[0]) })
+		t.Run(k.name(), func(t *testing.T) { f(t, leaseCluster(t, k)) })
 	}
+}
+
+// clusterKind makes the shared cluster of a kind.
+type clusterKind struct{ kind }
+
+func (k clusterKind) name() string { return k.kind.name() + "-cluster" }
+
+func (k clusterKind) launch(ctx context.Context, _ []string, _ bool) (*instance, error) {
+	nodes, err := launchCluster(ctx, k.kind, 1)
+	if err != nil {
+		return nil, err
+	}
+	nodes[0].alone = make(chan struct{}, 1)
+	return nodes[0], nil
+}
+
+func leaseCluster(t testing.TB, k kind) *Server {
+	t.Helper()
+	k = clusterKind{k}
+	in, err := servers.take(k)
+	if err != nil {
+		give(t, err)
+	}
+	t.Cleanup(func() {
+		if err := servers.put(k); err != nil {
+			t.Errorf("redistest: end %s: %v", k.name(), err)
+		}
+	})
+	in.alone <- struct{}{}
+	t.Cleanup(func() { <-in.alone })
+	s := &Server{in: in, client: in.client(0)}
+	t.Cleanup(func() { _ = s.client.Close() }) // nothing depends on it
+	if err := s.client.FlushAll(context.Background()).Err(); err != nil {
+		t.Fatalf("redistest: empty %s: %v", k.name(), err)
+	}
+	return s
 }
 
 // ClusterOf starts a cluster of n servers with an equal share of the slots each, in order, and ends it with the test. The
@@ -45,19 +82,27 @@ func ClusterOf(t testing.TB, n int) []*Server {
 
 func startCluster(t testing.TB, k kind, n int) []*Server {
 	t.Helper()
-	nodes := startGroup(t, k, 2*n, func(ports []int) []member {
+	return startGroup(t, k, func(ctx context.Context) ([]*instance, error) { return launchCluster(ctx, k, n) })
+}
+
+func launchCluster(ctx context.Context, k kind, n int) ([]*instance, error) {
+	nodes, err := launchGroup(ctx, k, 2*n, func(ports []int) []member {
 		members := make([]member, n)
 		for i := range members {
 			members[i] = clusterMember(ports[i], ports[n+i])
 		}
 		return members
 	}, connect)
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	if err := join(ctx, nodes); err != nil {
-		t.Fatalf("redistest: make a cluster of %d: %v", n, err)
+	if err != nil {
+		return nil, err
 	}
-	return nodes
+	if err := join(ctx, nodes); err != nil {
+		for _, in := range nodes {
+			err = errors.Join(err, in.remove())
+		}
+		return nil, fmt.Errorf("make a cluster of %d: %w", n, err)
+	}
+	return nodes, nil
 }
 
 // clusterMember announces the loopback, where the ports are the same inside a container and outside.
@@ -70,15 +115,20 @@ func clusterMember(port, bus int) member {
 }
 
 // join deals the slots out and waits until every server agrees.
-func join(ctx context.Context, nodes []*Server) error {
-	for i, s := range nodes {
-		if err := s.client.ClusterAddSlotsRange(ctx, i*slots/len(nodes), (i+1)*slots/len(nodes)-1).Err(); err != nil {
+func join(ctx context.Context, nodes []*instance) error {
+	clients := make([]*redis.Client, len(nodes))
+	for i, in := range nodes {
+		clients[i] = in.client(0)
+		defer clients[i].Close() //nolint:errcheck // nothing depends on it
+	}
+	for i, c := range clients {
+		if err := c.ClusterAddSlotsRange(ctx, i*slots/len(nodes), (i+1)*slots/len(nodes)-1).Err(); err != nil {
 			return err
 		}
 		if i == 0 {
 			continue
 		}
-		info, err := s.client.ClusterNodes(ctx).Result()
+		info, err := c.ClusterNodes(ctx).Result()
 		if err != nil {
 			return err
 		}
@@ -88,12 +138,12 @@ func join(ctx context.Context, nodes []*Server) error {
 		address, _, _ = strings.Cut(address, ",")
 		address, bus, _ := strings.Cut(address, "@")
 		_, port, _ := net.SplitHostPort(address)
-		if err := nodes[0].client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port, bus).Err(); err != nil {
+		if err := clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port, bus).Err(); err != nil {
 			return err
 		}
 	}
-	for _, s := range nodes {
-		if err := agrees(ctx, s.client, len(nodes)); err != nil {
+	for _, c := range clients {
+		if err := agrees(ctx, c, len(nodes)); err != nil {
 			return err
 		}
 	}

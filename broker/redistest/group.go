@@ -64,17 +64,22 @@ type group interface {
 // connector makes the instance of a member that was started at the address.
 type connector func(ctx context.Context, k kind, base *url.URL, proc process) (*instance, error)
 
-// startGroup starts servers for one test. Each has a process of its own under a local binary; under Docker stopping one
-// stops them all.
-func startGroup(t testing.TB, k kind, ports int, describe func(ports []int) []member, connect connector) []*Server {
-	t.Helper()
+// launchGroup starts the members that describe makes of so many free ports.
+func launchGroup(ctx context.Context, k kind, ports int, describe func(ports []int) []member, connect connector) ([]*instance, error) {
 	g, ok := k.(group)
 	if !ok {
-		give(t, missing("%s starts no group of servers", k.name()))
+		return nil, missing("%s starts no group of servers", k.name())
 	}
+	return g.group(ctx, ports, describe, connect)
+}
+
+// startGroup gives a test the servers that launch starts. Each has a process of its own under a local binary; under
+// Docker stopping one stops them all.
+func startGroup(t testing.TB, k kind, launch func(ctx context.Context) ([]*instance, error)) []*Server {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	instances, err := g.group(ctx, ports, describe, connect)
+	instances, err := launch(ctx)
 	if err != nil {
 		give(t, err)
 	}

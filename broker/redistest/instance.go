@@ -31,6 +31,7 @@ type instance struct {
 	shared  bool    // another instance removes the process
 	tls     *tls.Config
 	dbs     *databases
+	alone   chan struct{} // full while a test has the shared cluster
 }
 
 // connect makes the instance of a server at base, once it answers.

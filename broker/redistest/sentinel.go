@@ -30,7 +30,7 @@ func Sentinel(t testing.TB) *Watched {
 	t.Helper()
 	const name = "watched"
 	w := &Watched{Name: name}
-	w.Servers = startGroup(t, firstStartable(t), 3, func(ports []int) []member {
+	describe := func(ports []int) []member {
 		server := func(port int, more ...string) member {
 			return member{port: port, args: append([]string{
 				"--port", strconv.Itoa(port), "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0",
@@ -48,7 +48,9 @@ sentinel failover-timeout %[2]s 10000
 			server(ports[1], "--replicaof", "127.0.0.1", strconv.Itoa(ports[0])),
 			{port: ports[2], args: []string{"{dir}/sentinel.conf", "--sentinel"}, files: map[string][]byte{"sentinel.conf": []byte(config)}},
 		}
-	}, connect)
+	}
+	k := firstStartable(t)
+	w.Servers = startGroup(t, k, func(ctx context.Context) ([]*instance, error) { return launchGroup(ctx, k, 3, describe, connect) })
 	w.sentinel = w.Servers[2].in.base
 	w.Servers = w.Servers[:2]
 	w.asks = redis.NewSentinelClient(&redis.Options{Addr: w.sentinel.Host})

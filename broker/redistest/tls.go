@@ -25,7 +25,7 @@ func TLS(t testing.TB) *Server {
 	if err != nil {
 		t.Fatalf("redistest: make a certificate: %v", err)
 	}
-	return startGroup(t, firstStartable(t), 1, func(ports []int) []member {
+	describe := func(ports []int) []member {
 		return []member{{
 			port: ports[0],
 			args: []string{
@@ -36,9 +36,12 @@ func TLS(t testing.TB) *Server {
 			files: map[string][]byte{"server.crt": certificate, "server.key": key},
 			base:  url.URL{Scheme: "rediss"},
 		}}
-	}, func(ctx context.Context, k kind, base *url.URL, proc process) (*instance, error) {
+	}
+	trusting := func(ctx context.Context, k kind, base *url.URL, proc process) (*instance, error) {
 		return connectWith(ctx, &instance{kind: k, base: base, proc: proc, tls: config})
-	})[0]
+	}
+	k := firstStartable(t)
+	return startGroup(t, k, func(ctx context.Context) ([]*instance, error) { return launchGroup(ctx, k, 1, describe, trusting) })[0]
 }
 
 // TLSConfig trusts the certificate of a server from [TLS]. It is nil for every other server.

@@ -32,6 +32,23 @@ func TestClusterServesEverySlotAndRefusesToMixThem(t *testing.T) {
 	})
 }
 
+func TestTheSharedClusterIsEmptyForEveryTest(t *testing.T) {
+	var addresses []string
+	for range 2 {
+		t.Run("lease", func(t *testing.T) {
+			s := Cluster(t)
+			if n := s.Client().DBSize(t.Context()).Val(); n != 0 {
+				t.Errorf("%d keys at the start", n)
+			}
+			s.Client().Set(t.Context(), "left", "behind", 0)
+			addresses = append(addresses, s.URL())
+		})
+	}
+	if len(addresses) != 2 || addresses[0] != addresses[1] {
+		t.Errorf("two tests got %q", addresses)
+	}
+}
+
 func TestServersOfAClusterShareTheSlots(t *testing.T) {
 	ctx, nodes := t.Context(), ClusterOf(t, 2)
 	var answers [2]string
@@ -55,7 +72,7 @@ func TestServersOfAClusterShareTheSlots(t *testing.T) {
 }
 
 func TestClusterSurvivesARestart(t *testing.T) {
-	s := Cluster(t)
+	s := ClusterOf(t, 1)[0]
 	s.Restart(t)
 	deadline := time.Now().Add(20 * time.Second)
 	for err := error(nil); ; time.Sleep(20 * time.Millisecond) {
