@@ -37,7 +37,7 @@ func smallPool(t *testing.T, target Target) {
 	options.PoolSize = 5
 	options.PoolTimeout = time.Second
 	client := redis.NewClient(&options)
-	defer client.Close()
+	defer client.Close() //nolint:errcheck // only its options are taken
 	target.Broker = func(o ...redisbroker.Option) broker.Broker { return redisbroker.FromClient(client, o...) }
 	target = target.mortal()
 
@@ -134,10 +134,11 @@ func cutConnections(t testing.TB, target Target) {
 	t.Helper()
 	client, ok := target.Client.(*redis.Client)
 	if !ok {
-		t.Fatalf("the target's client is a %T", target.Client)
+		t.Fatalf("connections are cut through a *redis.Client, and the Client of %s is a %T: put ClientKill into Target.Lacks",
+			target.Name, target.Client)
 	}
 	conn := client.Conn()
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // the answers are in hand
 	own, err := conn.ClientID(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
