@@ -138,10 +138,10 @@ var rooms = []room{
 	},
 	{
 		path: "examples/...", imports: []string{
-			"app", "broker", "broker/deadletter", "broker/embedded", "broker/redisbroker", "outcome", "runtime",
+			"app", "broker", "broker/deadletter", "broker/embedded", "broker/redisbroker", "examples/...", "outcome", "runtime",
 		},
 		tests: live,
-		why:   "services as users write them, so public packages only",
+		why:   "services as users write them, so public packages only; what their demonstrations share is examples/internal/stage",
 	},
 	{
 		path: "docs", tests: live,

@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
 	"text/tabwriter"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/broker"
-	"github.com/millrace-go/millrace/broker/embedded"
-	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/examples/internal/stage"
 )
 
 // refunds is what the demonstration publishes: every fate that a refund can have, on both streams.
@@ -41,82 +36,42 @@ var refunds = []struct {
 const unreadable = `{"id": 12, "card":`
 
 // demo runs the service until every refund has met its fate.
-func demo(ctx context.Context, url string, out io.Writer) error {
-	b, where, cleanUp, err := connect(url)
+func demo(ctx context.Context, s *stage.Stage) error {
+	n := newNarrator(s, len(refunds)+1)
+	a, m := Service(s.Broker(), &Processor{Note: n.answered}, &Reviewer{Show: n.buried}, app.Logger(slog.New(slog.DiscardHandler)))
+	running, err := stage.Start(ctx, a)
 	if err != nil {
 		return err
 	}
-	defer cleanUp()
-	n := newNarrator(out, len(refunds)+1)
-	processor := &Processor{Note: n.answered}
-	a, m := Service(b, processor, &Reviewer{Show: n.buried}, app.Logger(slog.New(slog.DiscardHandler)))
-	a.AfterStartup(func(ctx context.Context) error {
-		fmt.Fprintf(out, "the service reads from %s; a dozen refunds come in\n\n", where)
-		for _, r := range refunds {
-			if err := m.Publish(ctx, broker.Stream(r.stream), r.Refund); err != nil {
-				return err
-			}
-		}
-		return m.Publish(ctx, broker.Stream("refunds"), []byte(unreadable))
-	})
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-n.done:
-		case <-running.Done():
-		}
-		stop()
-	}()
-	if err := a.Run(running); err != nil {
-		return err
+	s.Print("the service reads from %s; a dozen refunds come in\n\n", s.Where)
+	for _, r := range refunds {
+		err = errors.Join(err, m.Publish(ctx, broker.Stream(r.stream), r.Refund))
 	}
-	if ctx.Err() != nil {
-		return errors.New("the refunds took longer than a minute")
+	err = errors.Join(err, m.Publish(ctx, broker.Stream("refunds"), []byte(unreadable)))
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+	}
+	if err = errors.Join(err, running.Stop()); err != nil {
+		return err
 	}
 	n.table()
 	return nil
 }
 
-// connect returns the broker of a real server or of one inside the process. On a real server every key gets a prefix of
-// this run, and what the run wrote is removed in the end.
-func connect(url string) (b broker.Broker, where string, cleanUp func(), err error) {
-	if url == "" {
-		return embedded.New(), "a server inside this process", func() {}, nil
-	}
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, "", nil, errors.New("-redis: not an address that can be used; write redis://host:port/db")
-	}
-	options.MaxRetries = -1 // cleaning up a server that is gone is not worth a wait
-	client := redis.NewClient(options)
-	prefix := fmt.Sprintf("millrace-example-%x:", time.Now().UnixNano())
-	cleanUp = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		keys := client.Scan(ctx, 0, "*"+prefix+"*", 1000).Iterator()
-		for keys.Next(ctx) {
-			client.Del(ctx, keys.Val())
-		}
-		_ = client.Close()
-	}
-	return redisbroker.Standalone(url, redisbroker.KeyPrefix(prefix)), "redis at " + options.Addr, cleanUp, nil
-}
-
 // narrator tells what happens as it happens, and remembers each refund's fate.
 type narrator struct {
-	out  io.Writer
+	*stage.Stage
 	done chan struct{}
 
 	mu     sync.Mutex
-	start  time.Time
 	open   int
 	fates  map[int]string
 	counts map[int]int
 }
 
-func newNarrator(out io.Writer, open int) *narrator {
-	return &narrator{out: out, done: make(chan struct{}), start: time.Now(), open: open, fates: map[int]string{}, counts: map[int]int{}}
+func newNarrator(s *stage.Stage, open int) *narrator {
+	return &narrator{Stage: s, done: make(chan struct{}), open: open, fates: map[int]string{}, counts: map[int]int{}}
 }
 
 // answered is told what the card processor said.
@@ -160,7 +115,7 @@ func (n *narrator) say(id, attempt int, format string, args ...any) {
 	if attempt > 0 {
 		who += fmt.Sprintf(", attempt %d", attempt)
 	}
-	fmt.Fprintf(n.out, "%5.1fs  %-21s  %s\n", time.Since(n.start).Seconds(), who, fmt.Sprintf(format, args...))
+	n.Say("%-21s  %s", who, fmt.Sprintf(format, args...))
 }
 
 func (n *narrator) settle(id int, fate string) {
@@ -179,12 +134,13 @@ func money(cents int) string { return fmt.Sprintf("€%d.%02d", cents/100, cents
 func (n *narrator) table() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	fmt.Fprintln(n.out)
-	w := tabwriter.NewWriter(n.out, 0, 0, 3, ' ', 0)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "REFUND\tSTREAM\tCARD\tATTEMPTS\tFATE")
 	for _, r := range refunds {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", r.ID, r.stream, r.Card, n.counts[r.ID], n.fates[r.ID])
 	}
 	fmt.Fprintf(w, "12\trefunds\t(unreadable)\t%d\t%s\n", n.counts[12], n.fates[12])
 	_ = w.Flush()
+	n.Print("\n%s", table.String())
 }

@@ -7,26 +7,12 @@
 package main
 
 import (
-	"context"
-	"flag"
-	"fmt"
-	"os"
-	"time"
-
 	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/examples/internal/stage"
 )
 
-func main() {
-	url := flag.String("redis", "", "address of a Redis or Valkey server, as redis://host:port/db; a server inside the process if empty")
-	flag.Parse()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := demo(ctx, *url, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "refunds:", err)
-		os.Exit(1)
-	}
-}
+func main() { stage.Main("refunds", demo) }
 
 // cut:app
 

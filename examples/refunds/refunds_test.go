@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/app/apptest"
 	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/examples/internal/stage"
 	"github.com/millrace-go/millrace/outcome"
 )
 
@@ -99,17 +100,14 @@ func TestTheClaimTimeIsTheBackoff(t *testing.T) {
 
 func TestTheDemonstrationEndsWithEveryFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
 		start := time.Now()
-		if err := demo(t.Context(), "", &out); err != nil {
-			t.Fatal(err, "\n", out.String())
-		}
-		if took := time.Since(start); took > 15*time.Second {
-			t.Errorf("it took %v", took)
+		out, err := stage.Play(t.Context(), demo)
+		if took := time.Since(start); err != nil || took > 15*time.Second {
+			t.Fatalf("%v after %v\n%s", err, took, out)
 		}
 		for _, fate := range []string{"refunded", "dropped", "dead letter: max_attempts", "dead letter: malformed"} {
-			if !strings.Contains(out.String(), fate) {
-				t.Errorf("no %q in\n%s", fate, out.String())
+			if !strings.Contains(out, fate) {
+				t.Errorf("no %q in\n%s", fate, out)
 			}
 		}
 	})
