@@ -7,7 +7,8 @@
 // survives the death of its writer. In the end a [verdict] compares three things: what the messages asked for, what the
 // journal says was called, and what stands on the server.
 //
-// The tests take a few minutes at most. With MILLRACE_SOAK=1 they take longer and do more; `just soak` sets it.
+// The tests take a few minutes at most. With MILLRACE_SOAK=1 they take longer and do more, and with MILLRACE_SOAK=10m about
+// that long; `just soak` sets it. Under -short those run, cut down, that show what races: go test -race -short.
 package chaos
 
 import (
@@ -40,6 +41,8 @@ type step struct {
 	After time.Duration `json:",omitempty"`
 	// Gate is a file that the handler waits for, or for the end of its context, which is a failure.
 	Gate string `json:",omitempty"`
+	// Stubborn handlers wait for the gate whatever becomes of their context.
+	Stubborn bool `json:",omitempty"`
 }
 
 // ending is how a run ends.
@@ -96,6 +99,9 @@ func (s step) run(ctx context.Context, signature string) outcome.HandlerOutcome 
 
 // wait waits until the gate exists. The error is why the context ended before.
 func (s step) wait(ctx context.Context) error {
+	if s.Stubborn {
+		ctx = context.WithoutCancel(ctx)
+	}
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {

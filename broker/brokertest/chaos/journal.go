@@ -19,10 +19,10 @@ type call struct {
 	// worker is the number of the process's start, n that of the call in it.
 	worker, n int
 	pid       int
-	// mount is the stream that the message came from.
-	mount, key, entry string
-	attempt, losses   int
-	began             time.Time
+	// mount is the stream that the message came from, id the message's and entry that of its entry.
+	mount, key, id, entry string
+	attempt, losses       int
+	began                 time.Time
 	// ended is zero where the process did not live to see it.
 	ended time.Time
 }
@@ -35,8 +35,8 @@ func (c *call) String() string {
 	if !c.ended.IsZero() {
 		ended = "took " + c.ended.Sub(c.began).String()
 	}
-	return fmt.Sprintf("%s attempt %d losses %d %s (pid %d, entry %s) at %s, %s",
-		c.key, c.attempt, c.losses, c.signature(), c.pid, c.entry, c.began.Format("15:04:05.000"), ended)
+	return fmt.Sprintf("%s attempt %d losses %d %s (pid %d, message %s, entry %s) at %s, %s",
+		c.key, c.attempt, c.losses, c.signature(), c.pid, c.id, c.entry, c.began.Format("15:04:05.000"), ended)
 }
 
 // pen writes the journal of one process: a line when a call begins and one when it ends, each in a single write to a
@@ -69,12 +69,12 @@ func (p *pen) begin(key string, m app.Message) (*call, error) {
 	p.mu.Lock()
 	p.n++
 	c := &call{
-		worker: p.worker, n: p.n, pid: os.Getpid(), mount: m.Source, key: key, entry: m.EntryID,
+		worker: p.worker, n: p.n, pid: os.Getpid(), mount: m.Source, key: key, id: m.ID, entry: m.EntryID,
 		attempt: m.Attempt, losses: m.Losses, began: time.Now(),
 	}
 	p.mu.Unlock()
-	_, err := fmt.Fprintf(p.file, "b %d %d %s %s %s %d %d %d\n",
-		c.n, c.pid, c.mount, c.key, c.entry, c.attempt, c.losses, c.began.UnixNano())
+	_, err := fmt.Fprintf(p.file, "b %d %d %s %s %s %s %d %d %d\n",
+		c.n, c.pid, c.mount, c.key, c.id, c.entry, c.attempt, c.losses, c.began.UnixNano())
 	return c, err
 }
 
@@ -150,8 +150,8 @@ func (j *journal) line(worker int, line string) error {
 		}
 		return nil
 	}
-	if _, err := fmt.Sscanf(line, "b %d %d %s %s %s %d %d %d\n",
-		&c.n, &c.pid, &c.mount, &c.key, &c.entry, &c.attempt, &c.losses, &nanos); err != nil {
+	if _, err := fmt.Sscanf(line, "b %d %d %s %s %s %s %d %d %d\n",
+		&c.n, &c.pid, &c.mount, &c.key, &c.id, &c.entry, &c.attempt, &c.losses, &nanos); err != nil {
 		return err
 	}
 	c.began = time.Unix(0, nanos)

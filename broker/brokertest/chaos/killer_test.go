@@ -20,16 +20,19 @@ func TestAMessageThatKillsItsProcessIsBuriedAlone(t *testing.T) {
 		neighbours                int
 		work                      time.Duration
 		workers, prefetch, killer int
+		// concurrency is 10 where it is 0.
+		concurrency int
 	}{
 		{name: "among 999 fast ones that are read ahead", neighbours: 999, workers: 1, prefetch: 100, killer: 500},
 		{name: "among 50 slow ones", neighbours: 50, work: 50 * time.Millisecond, workers: 2, killer: 5},
+		{name: "in front of 9 that come one by one", neighbours: 9, workers: 1, concurrency: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			m := mount{
 				Stream: "deaths", Group: "g", DeadLetter: "deaths.dlq", MaxAttempts: 3, MaxDeliveries: 3, Prefetch: c.prefetch,
-				Block: time.Second,
+				Concurrency: c.concurrency, Block: time.Second,
 			}
 			s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: ttl, Grace: time.Second, Mounts: []mount{m}})
 			jobs := ordinary(c.neighbours, c.work)

@@ -4,9 +4,11 @@ package chaos
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/broker/redistest"
 )
@@ -19,7 +21,7 @@ func TestMain(m *testing.M) {
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallelFlag })
 	if !given {
 		// The tests wait for times to pass far more than they compute.
-		if err := flag.Set(parallelFlag, strconv.Itoa(4)); err != nil {
+		if err := flag.Set(parallelFlag, strconv.Itoa(6)); err != nil {
 			panic(err)
 		}
 	}
@@ -28,34 +30,77 @@ func TestMain(m *testing.M) {
 
 const parallelFlag = "test.parallel"
 
-// soak makes the tests longer.
-var soak = os.Getenv("MILLRACE_SOAK") == "1"
+// envSoak makes the tests longer: 1 for the whole length, or a duration that the run is to take about, 10m for example.
+const envSoak = "MILLRACE_SOAK"
 
-// pick returns what the version of the suite that runs is to take.
-func pick[T any](short, long T) T {
-	if soak {
-		return long
+// wholeSoak is about how long the whole takes with two processors.
+const wholeSoak = 40 * time.Minute
+
+// soak is how much of the long version is to run, from 0 for the short one to 1.
+var soak = soakShare(os.Getenv(envSoak))
+
+func soakShare(text string) float64 {
+	switch text {
+	case "":
+		return 0
+	case "1":
+		return 1
 	}
-	return short
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		panic(fmt.Sprintf("%s=%s: it is 1 or a duration such as 10m", envSoak, text))
+	}
+	return min(float64(d)/float64(wholeSoak), 1)
 }
 
-// chaotic marks a test of this suite. Under -short there is none: it would repeat under the race detector what has just
-// passed without it.
+// pick returns how much the version of the suite that runs is to take: one of the two, or as much in between as the time
+// allows.
+func pick[T int | time.Duration](short, long T) T { return short + T(soak*float64(long-short)) }
+
+// brief tells that the tests run under -short: those that take part are cut down to what a race detector needs.
+func brief[T any](cut, whole T) T {
+	if testing.Short() {
+		return cut
+	}
+	return whole
+}
+
+// chaotic marks a test that -short leaves out: it is about numbers and times, and what races in it races in those that
+// are marked with raced.
 func chaotic(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short: worker processes are not started")
+		t.Skip("-short: it takes long; what races in it is in the tests that -short keeps")
 	}
 	t.Parallel()
 }
 
-// eachRedis runs the body on the Redis servers of the matrix, and on all of it in the long version.
-func eachRedis(t *testing.T, body func(t *testing.T, s *redistest.Server)) {
+// raced marks a test that also runs under -short, and with it under the race detector. Its workers are this program, so
+// that they look for races as well.
+func raced(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+}
+
+// eachServer runs the body on every server of the matrix, and under -short on one of them.
+func eachServer(t *testing.T, body func(t *testing.T, s *redistest.Server)) {
+	t.Helper()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		if s.Name() == "valkey-9" && !soak {
-			return // in the long version: it costs a minute and behaves as Redis 7.0 does
+		if testing.Short() && (s.Name() == "redis-7.0" || s.Name() == "valkey-9") {
+			t.Skip("-short: one server is enough to look for races")
 		}
 		t.Parallel()
+		body(t, s)
+	})
+}
+
+// eachRedis leaves Valkey to the long version.
+func eachRedis(t *testing.T, body func(t *testing.T, s *redistest.Server)) {
+	t.Helper()
+	eachServer(t, func(t *testing.T, s *redistest.Server) {
+		if s.Name() == "valkey-9" && soak == 0 {
+			t.Skip("in the long version (just soak): it costs a minute and behaves as Redis 7.0 does")
+		}
 		body(t, s)
 	})
 }

@@ -80,13 +80,13 @@ func (s *scene) harm(period time.Duration, most int, what func(*process)) (times
 
 // Three workers are killed again and again while they work.
 func TestKillsLoseAndDoubleNothing(t *testing.T) {
-	chaotic(t)
+	raced(t)
 	eachRedis(t, func(t *testing.T, server *redistest.Server) {
 		s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: ttl, Grace: time.Second, Mounts: mixedMounts()})
-		jobs := s.spread(pick(20_000, 100_000), 10*time.Millisecond)
+		jobs := s.spread(brief(3_000, pick(20_000, 100_000)), 10*time.Millisecond)
 		s.keep(3)
 		from := time.Now()
-		kills := s.harm(500*time.Millisecond, pick(40, 400), (*process).kill)
+		kills := s.harm(500*time.Millisecond, brief(8, pick(40, 400)), (*process).kill)
 		t.Logf("%d kills within %s", kills, time.Since(from).Round(time.Millisecond))
 		s.stop()
 		for i, m := range s.order.Mounts {
@@ -99,13 +99,13 @@ func TestKillsLoseAndDoubleNothing(t *testing.T) {
 // the time that they wake up, and they do nothing to it but acknowledge: whatever else stands on the server was written
 // by the owner of the time.
 func TestAFrozenWorkerSettlesNothingThatIsNotItsOwn(t *testing.T) {
-	chaotic(t)
+	raced(t)
 	server := redistest.Start(t)
 	s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: ttl, Grace: time.Second, Mounts: mixedMounts()})
-	jobs := s.spread(pick(10_000, 50_000), 50*time.Millisecond)
+	jobs := s.spread(brief(2_000, pick(10_000, 50_000)), 50*time.Millisecond)
 	s.keep(3)
 	from := time.Now()
-	freezes := s.harm(1500*time.Millisecond, pick(5, 40), func(p *process) { p.freeze(2 * ttl) })
+	freezes := s.harm(1500*time.Millisecond, brief(2, pick(5, 40)), func(p *process) { p.freeze(2 * ttl) })
 	t.Logf("%d freezes within %s", freezes, time.Since(from).Round(time.Millisecond))
 	s.stop()
 	for i, m := range s.order.Mounts {

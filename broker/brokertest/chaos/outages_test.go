@@ -3,8 +3,9 @@
 package chaos
 
 import (
+	"bufio"
 	"fmt"
-	"os"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,97 +17,177 @@ import (
 )
 
 // A server that saves what it does is restarted while handlers run and messages wait for their delay. The worker notices
-// and goes on: no attempt is counted for it, and nothing is buried.
+// and goes on: no attempt is counted for it, and nothing is buried. A server with a lot to load refuses everything for a
+// while first, which is no different.
 func TestARestartOfTheServerCostsNothing(t *testing.T) {
 	chaotic(t)
-	server := redistest.Own(t, "--appendonly", "yes")
-	m := mount{
-		Stream: "restart", Group: "g", DelaySet: "restart.delayed", DeadLetter: "restart.dlq", MaxAttempts: 3,
-		Backoff: 50 * time.Millisecond, Concurrency: 60,
+	for _, c := range []struct {
+		name  string
+		keys  int
+		delay time.Duration // of each key that the server loads
+	}{
+		{name: "at once"},
+		{name: "after loading", keys: 20_000, delay: pick(150*time.Microsecond, 250*time.Microsecond)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Own(t, "--appendonly", "yes", "--key-load-delay", strconv.FormatInt(c.delay.Microseconds(), 10),
+				"--loading-process-events-interval-bytes", "1024")
+			m := mount{
+				Stream: "restart", Group: "g", DelaySet: "restart.delayed", DeadLetter: "restart.dlq", MaxAttempts: 3,
+				Backoff: 50 * time.Millisecond, Concurrency: 60,
+			}
+			s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: ttl, Grace: time.Second, Mounts: []mount{m}})
+			fillKeys(t, server.Client(), c.keys)
+			const delayed, running = 50, 5
+			var jobs []job
+			for i := range delayed {
+				jobs = append(jobs, job{Key: "delayed" + strconv.Itoa(i), Steps: []step{{Do: endRetryAfter, After: 3 * time.Second}, {Do: endAck}}})
+			}
+			for i := range running {
+				jobs = append(jobs, job{Key: "running" + strconv.Itoa(i), Steps: []step{{Do: endAck, Gate: s.gate("running")}}})
+			}
+			// Whoever keeps its answer until the server is back must not be called again.
+			jobs = append(jobs, job{Key: "meanwhile", Steps: []step{{Do: endRetry, Gate: s.gate("meanwhile")}, {Do: endAck}}})
+			s.publish(m.Stream, jobs...)
+			s.keep(1)
+			await(t, patience, "the messages wait for their delay and the handlers run", func() bool {
+				n, err := s.client.ZCard(t.Context(), m.DelaySet).Result()
+				return err == nil && n == delayed && len(s.calls()) == len(jobs)
+			})
+			server.Stop(t)
+			s.open("meanwhile")
+			await(t, patience, "the handler has answered", func() bool { return !s.callsOfKey("meanwhile")[0].ended.IsZero() })
+			time.Sleep(pick(2*time.Second, 20*time.Second)) // how long the server is away
+			loading := timeLoading(t, server)
+			server.Restart(t)
+			took := loading()
+			t.Logf("loading for %s", took.Round(time.Millisecond))
+			if c.keys > 0 && took < time.Second {
+				t.Errorf("the server said that it was loading for %s only", took)
+			}
+			s.open("running")
+			s.awaitRest(patience)
+			s.stop()
+			s.judge(m, jobs)
+			if n := len(s.all()); n != 1 {
+				t.Errorf("the worker ended and was started again, %d times", n-1)
+			}
+			for _, c := range s.calls() {
+				if c.losses != 0 {
+					t.Errorf("a restart of the server counts as a loss: %v", c)
+				}
+			}
+		})
 	}
-	s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: ttl, Grace: time.Second, Mounts: []mount{m}})
-	const delayed, running = 50, 5
-	var jobs []job
-	for i := range delayed {
-		jobs = append(jobs, job{Key: "delayed" + strconv.Itoa(i), Steps: []step{{Do: endRetryAfter, After: 3 * time.Second}, {Do: endAck}}})
-	}
-	for i := range running {
-		jobs = append(jobs, job{Key: "running" + strconv.Itoa(i), Steps: []step{{Do: endAck, Gate: s.gate("running")}}})
-	}
-	// Whoever keeps its answer until the server is back must not be called again.
-	jobs = append(jobs, job{Key: "meanwhile", Steps: []step{{Do: endRetry, Gate: s.gate("meanwhile")}, {Do: endAck}}})
-	s.publish(m.Stream, jobs...)
-	s.keep(1)
-	await(t, patience, "the messages wait for their delay and the handlers run", func() bool {
-		n, err := s.client.ZCard(t.Context(), m.DelaySet).Result()
-		return err == nil && n == delayed && len(s.calls()) == len(jobs)
-	})
-	server.Stop(t)
-	s.open("meanwhile")
-	await(t, patience, "the handler has answered", func() bool { return !s.callsOfKey("meanwhile")[0].ended.IsZero() })
-	time.Sleep(pick(2*time.Second, 20*time.Second)) // how long the server is away
-	server.Restart(t)
-	s.open("running")
-	s.awaitRest(patience)
-	s.stop()
-	s.judge(m, jobs)
-	if n := len(s.all()); n != 1 {
-		t.Errorf("the worker ended and was started again, %d times", n-1)
-	}
-	for _, c := range s.calls() {
-		if c.losses != 0 {
-			t.Errorf("a restart of the server counts as a loss: %v", c)
+}
+
+// fillKeys gives the server something to load.
+func fillKeys(t testing.TB, client redis.UniversalClient, n int) {
+	t.Helper()
+	for at := 0; at < n; at += page {
+		_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for i := at; i < min(at+page, n); i++ {
+				p.Set(t.Context(), "ballast:"+strconv.Itoa(i), "value", 0)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
 
-// While the server is away a worker with ten subscriptions costs next to nothing and says little, and then goes on.
-func TestAWorkerWithoutAServerIsQuiet(t *testing.T) {
-	chaotic(t)
-	const subscriptions = 10
-	away := pick(12*time.Second, time.Minute)
-	server := redistest.Own(t)
-	var mounts []mount
-	for i := range subscriptions {
-		name := "quiet" + strconv.Itoa(i)
-		mounts = append(mounts, mount{Stream: name, Group: "g", DelaySet: name + ".delayed", Block: time.Second})
-	}
-	s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: ttl, Grace: time.Second, Mounts: mounts})
-	w := s.start()
-	await(t, patience, "the worker reads", func() bool { return s.ready(w) })
-	lines := logLines(t, w)
-	server.Stop(t)
-	time.Sleep(away)
-	server.Restart(t)
-	from := time.Now()
-	for _, m := range mounts {
-		s.publish(m.Stream, job{Key: m.Stream, Steps: []step{{Do: endAck}}})
-	}
-	await(t, patience, "every subscription works again", func() bool { return len(s.calls()) == subscriptions })
-	took := time.Since(from)
-	lines = logLines(t, w) - lines // those that say that it works again, too
-	s.stop()
-	// All that the process ever computed, its start included, set against the time without a server alone.
-	share := float64(w.cmd.ProcessState.UserTime()+w.cmd.ProcessState.SystemTime()) / float64(away)
-	t.Logf("without a server for %s: %.1f %% of a processor, %d lines in the log; works again after %s", away, 100*share, lines, took)
-	if share > 0.10 {
-		t.Errorf("%.1f %% of a processor, want at most 10 %%", 100*share)
-	}
-	if lines >= 200 {
-		t.Errorf("%d lines in the log, want less than 200", lines)
-	}
-	if took > 10*time.Second {
-		t.Errorf("works again after %s, want at most 10s", took)
-	}
-}
-
-func logLines(t testing.TB, p *process) int {
+// timeLoading asks the server over and over how it is, until the function that it returns is called. That one returns how
+// long the server said that it was loading.
+func timeLoading(t testing.TB, server *redistest.Server) func() time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(p.log)
+	options, err := redis.ParseURL(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(string(text), "\n")
+	var first, last time.Time
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+			}
+			if strings.HasPrefix(ping(options.Addr), "-LOADING") {
+				if last = time.Now(); first.IsZero() {
+					first = last
+				}
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		<-stopped
+		return last.Sub(first)
+	}
+}
+
+// ping is what the server answers, "" where it does not.
+func ping(address string) string {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close() //nolint:errcheck // it held one request
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return ""
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return ""
+	}
+	return line
+}
+
+// A server that comes back with what it had saved earlier has forgotten acknowledgements. What they were for comes again
+// as it was then: the same message, at the same attempt, and nobody is charged for it.
+func TestAnOlderSnapshotBringsMessagesBackAsTheyWere(t *testing.T) {
+	chaotic(t)
+	server := redistest.Own(t)
+	const inHand, unread = 5, 5
+	m := mount{
+		Stream: "snapshot", Group: "g", DelaySet: "snapshot.delayed", DeadLetter: "snapshot.dlq", MaxAttempts: 3, Block: time.Second, Concurrency: inHand,
+	}
+	s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: ttl, Grace: time.Second, Mounts: []mount{m}})
+	var jobs []job
+	for i := range inHand + unread {
+		jobs = append(jobs, job{Key: "forgotten" + strconv.Itoa(i), Steps: []step{{Do: endAck, Gate: s.gate("saved")}}})
+	}
+	s.publish(m.Stream, jobs...)
+	s.keep(1)
+	await(t, patience, "all handlers run", func() bool { return len(s.calls()) == inHand })
+	if err := s.client.Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.open("saved")
+	s.awaitRest(patience)
+	if n := len(s.calls()); n != len(jobs) {
+		t.Fatalf("%d calls, want %d", n, len(jobs))
+	}
+	server.Restart(t) // without saving again
+	await(t, patience, "all messages have come again", func() bool { return len(s.calls()) == 2*len(jobs) })
+	s.awaitRest(patience)
+	s.stop()
+	for _, j := range jobs {
+		calls := s.callsOfKey(j.Key)
+		if len(calls) != 2 || calls[0].id != calls[1].id || calls[0].entry != calls[1].entry || calls[1].attempt != 1 || calls[1].losses != 0 {
+			t.Errorf("calls %v, want two alike", calls)
+		}
+	}
+	if n := server.Client().XLen(t.Context(), m.DeadLetter).Val(); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
 }
 
 // A server that takes no writes, because its memory is full or because it has become somebody's replica, keeps copies,

@@ -19,6 +19,8 @@ type proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	trap  *trap
+	// refusing: connections are accepted and closed.
+	refusing bool
 }
 
 // trap waits for a request.
@@ -66,6 +68,18 @@ func (p *proxy) cut(text string, skip int) <-chan struct{} {
 	return p.trap.sprung
 }
 
+// refuse closes every connection, and from then on each new one as soon as it is accepted; or ends that.
+func (p *proxy) refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusing = on
+	if on {
+		for c := range p.conns {
+			_ = c.Close() // it may be about to end by itself
+		}
+	}
+}
+
 func (p *proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
@@ -78,18 +92,26 @@ func (p *proxy) accept() {
 			continue
 		}
 		l := &link{proxy: p, client: client, server: server}
-		p.hold(client, server)
+		if !p.hold(client, server) {
+			_, _ = client.Close(), server.Close() // nobody has used them
+			continue
+		}
 		p.running.Go(l.requests)
 		p.running.Go(l.replies)
 	}
 }
 
-func (p *proxy) hold(conns ...net.Conn) {
+// hold keeps the connections for the end of the test. It reports whether they may be used.
+func (p *proxy) hold(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.refusing {
+		return false
+	}
 	for _, c := range conns {
 		p.conns[c] = true
 	}
+	return true
 }
 
 func (p *proxy) close() {

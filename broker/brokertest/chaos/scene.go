@@ -95,9 +95,7 @@ func (s *scene) publish(stream string, jobs ...job) {
 	for batch := range slices.Chunk(jobs, page) {
 		_, err := s.client.Pipelined(s.t.Context(), func(p redis.Pipeliner) error {
 			for _, j := range batch {
-				p.XAdd(s.t.Context(), &redis.XAddArgs{Stream: stream, Values: []any{
-					fieldPayload, j.encode(), headerPrefix + broker.HeaderMessageID, j.Key,
-				}})
+				p.XAdd(s.t.Context(), entryOf(stream, j))
 			}
 			return nil
 		})
@@ -105,6 +103,11 @@ func (s *scene) publish(stream string, jobs ...job) {
 			s.t.Fatal(err)
 		}
 	}
+}
+
+// entryOf is the entry of a job.
+func entryOf(stream string, j job) *redis.XAddArgs {
+	return &redis.XAddArgs{Stream: stream, Values: []any{fieldPayload, j.encode(), headerPrefix + broker.HeaderMessageID, j.Key}}
 }
 
 // atRest reports whether nothing is pending, delayed or unread in any mount.

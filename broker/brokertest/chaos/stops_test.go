@@ -17,11 +17,10 @@ import (
 // Apps are stopped in good order again and again while they work. Whatever they had read and not begun is free for
 // anyone, and nothing waits for a liveness key to run out: it lasts for half a minute here.
 func TestStopsUnderLoadLeaveNothingBehind(t *testing.T) {
-	chaotic(t)
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		t.Parallel()
+	raced(t)
+	eachServer(t, func(t *testing.T, server *redistest.Server) {
 		const lanes = 2
-		stops := pick(200, 2000)
+		stops := brief(30, pick(200, 2000))
 		m := mount{Stream: "stops", Group: "g", DeadLetter: "stops.dlq", MaxAttempts: 3, MaxDeliveries: 2, Prefetch: 20}
 		s := newScene(t, server.Client(), order{URL: server.URL(), Liveness: 30 * time.Second, Grace: 5 * time.Second, Mounts: []mount{m}})
 		// More than can be handled between the stops, so that every one of them comes in the middle of work.

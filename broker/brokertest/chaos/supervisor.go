@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -201,8 +202,23 @@ func (s *supervisor) end() {
 		_ = p.cmd.Process.Kill() // it may have ended just now
 	}
 	s.running.Wait()
+	s.reportRaces()
 	if s.t.Failed() {
 		s.logs()
+	}
+}
+
+// reportRaces fails the test where a worker that was built with the race detector found one. A worker that is killed
+// cannot say so by its exit code.
+func (s *supervisor) reportRaces() {
+	for _, p := range s.all() {
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			continue // it did not come that far
+		}
+		if at := bytes.Index(text, []byte("WARNING: DATA RACE")); at >= 0 {
+			s.t.Errorf("worker %d: %s", p.number, text[at:min(len(text), at+5000)])
+		}
 	}
 }
 

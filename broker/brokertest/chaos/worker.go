@@ -25,9 +25,9 @@ type order struct {
 	Journal string
 	// URL is the server's.
 	URL string
-	// Liveness and Grace are those of the app.
-	Liveness, Grace time.Duration
-	Mounts          []mount
+	// Liveness, Grace and StartTimeout are those of the app. A StartTimeout of zero is not given.
+	Liveness, Grace, StartTimeout time.Duration
+	Mounts                        []mount
 }
 
 // mount is a subscription and its policy. Zero fields are not given.
@@ -98,7 +98,11 @@ func fail(err error) {
 
 // newApp makes the app of an order, on a journal that is open.
 func newApp(o order, p *pen, log *slog.Logger) *app.App {
-	a := app.New("chaos", "test", app.Grace(o.Grace), app.Logger(log))
+	options := []app.Option{app.Grace(o.Grace), app.Logger(log)}
+	if o.StartTimeout > 0 {
+		options = append(options, app.StartTimeout(o.StartTimeout))
+	}
+	a := app.New("chaos", "test", options...)
 	m := a.Broker(redisbroker.Standalone(o.URL, redisbroker.Liveness(o.Liveness)))
 	for _, mt := range o.Mounts {
 		m.Mount(streamrt.SubscribeMethod(mt.spec(), streamrt.Raw, (*worker).handle).With(&worker{p}), mt.options()...)
