@@ -16,75 +16,95 @@ import (
 const (
 	moveLater   = -1
 	moveNowhere = 0
-	moveStream  = 2
+	moveSource  = 2
 	moveBuried  = 3
 )
+
+// moves takes the due members of a delay set to where they came from: it appends them to a stream, or pushes them to a
+// list.
+type moves struct {
+	client redis.UniversalClient
+	config broker.Config
+	set    string
+	// command writes a message: XADD or LPUSH.
+	command string
+	// open takes a member apart and returns what the command writes behind the key, and letter what it writes for a dead letter.
+	open   func(member string) ([]any, error)
+	letter func(malformed *broker.Burial, member string) []any
+	// unremoved are members that were moved in steps, the last of which failed.
+	unremoved leftovers
+}
 
 // due is one member of a delay set whose time has come.
 type due struct {
 	member string
 	target int
-	fields []broker.Field
-	// inSteps: the script that removes the member cannot append it as well. It only leases the member, which keeps the other
+	// arguments are what is written behind the target's key.
+	arguments []any
+	// inSteps: the script that removes the member cannot write it as well. It only leases the member, which keeps the other
 	// movers off while it is written and removed.
 	inSteps bool
 }
 
-// moveMembers appends due members to the stream, in one script call where that can be.
-func (s *subscription) moveMembers(ctx context.Context, members []string) error {
-	if err := s.removeMoved(ctx); err != nil {
+// move writes due members to the source, in one script call where that can be.
+func (m *moves) move(ctx context.Context, members []string) error {
+	if err := m.removeMoved(ctx); err != nil {
 		return err
 	}
-	set := s.source.DelaySet
-	keys := [...]string{set, set, set} // a key in another slot is not the script's to touch
-	streamApart, deadLetterApart := apart(s.client, set, s.source.Key), apart(s.client, set, s.config.DeadLetter)
-	if !streamApart {
-		keys[moveStream-1] = s.source.Key
+	keys := [...]string{m.set, m.set, m.set} // a key in another slot is not the script's to touch
+	source, deadLetter := m.config.Source.Key, m.config.DeadLetter
+	sourceApart, deadLetterApart := apart(m.client, m.set, source), apart(m.client, m.set, deadLetter)
+	if !sourceApart {
+		keys[moveSource-1] = source
 	}
-	if s.config.DeadLetter != "" && !deadLetterApart {
-		keys[moveBuried-1] = s.config.DeadLetter
+	if deadLetter != "" && !deadLetterApart {
+		keys[moveBuried-1] = deadLetter
 	}
-	args := append(moveScript.args(8*len(members), keys[:]...), milliseconds(moveLease))
+	args := append(moveScript.args(8*len(members), keys[:]...), milliseconds(moveLease), m.command)
 	all := make([]due, len(members))
 	for i, member := range members {
-		d := s.due(member)
-		d.inSteps = d.target == moveStream && (streamApart || len(d.fields) > wideFields) || d.target == moveBuried && deadLetterApart
+		d := m.due(member)
+		d.inSteps = d.target == moveSource && (sourceApart || len(d.arguments) > 1+2*wideFields) || d.target == moveBuried && deadLetterApart
 		all[i] = d
 		if d.inSteps {
 			args = append(args, member, moveLater, 0)
 			continue
 		}
-		args = appendFields(append(args, member, d.target, 2*len(d.fields)), d.fields)
+		args = append(append(args, member, d.target, len(d.arguments)), d.arguments...)
 	}
 	began := time.Now()
-	reply, err := run(ctx, s.client, args)
+	reply, err := run(ctx, m.client, args)
 	if err != nil {
 		return err
 	}
-	leased, err := s.moved(reply, all)
-	return errors.Join(err, s.moveInSteps(ctx, leased, began))
+	leased, err := m.moved(reply, all)
+	return errors.Join(err, m.moveInSteps(ctx, leased, began))
 }
 
 // due decides where a member goes.
-func (s *subscription) due(member string) due {
-	fields, err := decodeMember([]byte(member))
+func (m *moves) due(member string) due {
+	arguments, err := m.open(member)
 	switch {
 	case errors.Is(err, errNewerMember):
-		s.log.Warn("a delayed message was written by a later version of this library; left for a process that knows it",
-			"subscription", s.name, "delay_set", s.source.DelaySet)
+		m.config.Logger.Warn("a delayed message was written by a later version of this library; left for a process that knows it",
+			"subscription", m.config.Name, "delay_set", m.set)
 		return due{member: member, target: moveLater}
-	case err != nil && s.config.DeadLetter == "":
-		s.log.Error("a delayed message cannot be decoded and there is no dead letter; discarded",
-			"subscription", s.name, "delay_set", s.source.DelaySet, "bytes", len(member), "error", err)
+	case err != nil && m.config.DeadLetter == "":
+		m.config.Logger.Error("a delayed message cannot be decoded and there is no dead letter; discarded",
+			"subscription", m.config.Name, "delay_set", m.set, "bytes", len(member), "error", err)
 		return due{member: member, target: moveNowhere}
 	case err != nil:
-		return due{member: member, target: moveBuried, fields: s.malformed(member, err)}
+		malformed := broker.Burial{
+			Reason: broker.ReasonMalformed, Detail: err.Error(), Error: err.Error(),
+			Source: m.set, Group: m.config.Source.Group, Handler: m.config.Name, At: time.Now(),
+		}
+		return due{member: member, target: moveBuried, arguments: m.letter(&malformed, member)}
 	}
-	return due{member: member, target: moveStream, fields: fields}
+	return due{member: member, target: moveSource, arguments: arguments}
 }
 
 // moved counts what the script buried or discarded, and returns what it leased and the first error.
-func (s *subscription) moved(reply any, all []due) (leased []due, failure error) {
+func (m *moves) moved(reply any, all []due) (leased []due, failure error) {
 	list, _ := reply.([]any)
 	if len(list) != len(all) {
 		return nil, errReply
@@ -94,7 +114,7 @@ func (s *subscription) moved(reply any, all []due) (leased []due, failure error)
 		case text == "done" && all[i].inSteps:
 			leased = append(leased, all[i])
 		case text == "done":
-			s.countMoved(all[i])
+			m.countMoved(all[i])
 		case text != "gone" && failure == nil:
 			failure = serverError(text)
 		}
@@ -102,32 +122,31 @@ func (s *subscription) moved(reply any, all []due) (leased []due, failure error)
 	return leased, failure
 }
 
-func (s *subscription) countMoved(d due) {
+func (m *moves) countMoved(d due) {
 	switch d.target {
 	case moveBuried:
-		s.config.Buried(broker.ReasonMalformed)
+		m.config.Buried(broker.ReasonMalformed)
 	case moveNowhere:
-		s.config.Discarded(broker.ReasonMalformed)
+		m.config.Discarded(broker.ReasonMalformed)
 	}
 }
 
 // moveInSteps writes members that were leased after began, and then removes them: a crash in between leaves a message
 // twice and never loses it. What was certainly not written is due again at once; what may have been, once its lease has
 // run out.
-func (s *subscription) moveInSteps(ctx context.Context, leased []due, began time.Time) error {
+func (m *moves) moveInSteps(ctx context.Context, leased []due, began time.Time) error {
 	// A process that stood still may have lost its leases meanwhile.
 	if len(leased) == 0 || time.Since(began) > moveLease/2 {
 		return nil
 	}
 	commands := make([]*redis.Cmd, len(leased))
-	pipe := s.client.Pipeline()
+	pipe := m.client.Pipeline()
 	for i, d := range leased {
-		target := s.source.Key
+		target := m.config.Source.Key
 		if d.target == moveBuried {
-			target = s.config.DeadLetter
+			target = m.config.DeadLetter
 		}
-		args := append(make([]any, 0, 3+2*len(d.fields)), "XADD", target, "*")
-		commands[i] = pipe.Do(ctx, appendFields(args, d.fields)...)
+		commands[i] = pipe.Do(ctx, append([]any{m.command, target}, d.arguments...)...)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var written []any
@@ -136,7 +155,7 @@ func (s *subscription) moveInSteps(ctx context.Context, leased []due, began time
 	for i, d := range leased {
 		err := commands[i].Err()
 		if err == nil {
-			s.countMoved(d)
+			m.countMoved(d)
 			written = append(written, d.member)
 			continue
 		}
@@ -148,21 +167,21 @@ func (s *subscription) moveInSteps(ctx context.Context, leased []due, began time
 		}
 	}
 	if len(back) > 0 {
-		failure = errors.Join(failure, s.client.ZAddXX(ctx, s.source.DelaySet, back...).Err())
+		failure = errors.Join(failure, m.client.ZAddXX(ctx, m.set, back...).Err())
 	}
-	s.unremoved.add(written)
-	return errors.Join(failure, s.removeMoved(ctx))
+	m.unremoved.add(written)
+	return errors.Join(failure, m.removeMoved(ctx))
 }
 
-// removeMoved takes the members off the delay set that stand on the stream by now, and those that an error left there.
-func (s *subscription) removeMoved(ctx context.Context) error {
-	members := s.unremoved.take()
+// removeMoved takes the members off the delay set that stand at the source by now, and those that an error left there.
+func (m *moves) removeMoved(ctx context.Context) error {
+	members := m.unremoved.take()
 	if len(members) == 0 {
 		return nil
 	}
-	err := s.client.ZRem(ctx, s.source.DelaySet, members...).Err()
+	err := m.client.ZRem(ctx, m.set, members...).Err()
 	if err != nil {
-		s.unremoved.add(members)
+		m.unremoved.add(members)
 	}
 	return err
 }
@@ -187,15 +206,41 @@ func (l *leftovers) take() []any {
 	return members
 }
 
-// malformed is the dead letter of a member that nobody can decode: its bytes are the payload.
-func (s *subscription) malformed(text string, cause error) []broker.Field {
-	burial := broker.Burial{
-		Reason: broker.ReasonMalformed, Detail: cause.Error(), Error: cause.Error(),
-		Source: s.source.DelaySet, Group: s.source.Group, Handler: s.name, At: time.Now(),
+// streamMoves append the fields of a member to the stream.
+func streamMoves(client redis.UniversalClient, config broker.Config, set string) *moves {
+	return &moves{
+		client: client, config: config, set: set, command: "XADD",
+		open: func(member string) ([]any, error) {
+			fields, err := decodeMember([]byte(member))
+			return entryArguments(fields), err
+		},
+		letter: func(malformed *broker.Burial, member string) []any {
+			fields := []broker.Field{field(fieldPayload, member)}
+			for _, h := range malformed.Fields() {
+				fields = append(fields, field(h.Name, h.Value))
+			}
+			return entryArguments(fields)
+		},
 	}
-	fields := []broker.Field{field(fieldPayload, text)}
-	for _, h := range burial.Fields() {
-		fields = append(fields, field(h.Name, h.Value))
+}
+
+// entryArguments are what XADD takes behind the key.
+func entryArguments(fields []broker.Field) []any {
+	return appendFields(append(make([]any, 0, 1+2*len(fields)), "*"), fields)
+}
+
+// listMoves push the message of a member to the list. One of a later version goes there like any other: whoever reads it
+// puts it off again.
+func listMoves(client redis.UniversalClient, config broker.Config, set string) *moves {
+	return &moves{
+		client: client, config: config, set: set, command: "LPUSH",
+		open: func(member string) ([]any, error) {
+			e, err := openListMember([]byte(member))
+			return []any{e.seal()}, err
+		},
+		letter: func(malformed *broker.Burial, member string) []any {
+			e := newEnvelope(malformed.Fields(), []byte(member))
+			return []any{e.seal()}
+		},
 	}
-	return fields
 }

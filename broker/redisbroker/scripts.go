@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -131,7 +132,7 @@ func (s *script) args(n int, keys ...string) []any {
 func loadScripts(ctx context.Context, client redis.UniversalClient) error {
 	return everyNode(ctx, client, func(ctx context.Context, node *redis.Client) error {
 		_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, s := range allScripts {
+			for _, s := range slices.Concat(allScripts, listScripts) {
 				p.ScriptLoad(ctx, s.source)
 			}
 			return nil

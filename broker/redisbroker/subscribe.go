@@ -13,6 +13,11 @@ func (b *Broker) Subscribe(ctx context.Context, config broker.Config) (broker.Su
 	switch source := config.Source; source.Structure {
 	case broker.StructureStream:
 		return b.subscribeStream(ctx, config)
+	case broker.StructureList:
+		if source.Reliable {
+			return b.subscribeReliableList(ctx, config)
+		}
+		return b.subscribeList(ctx, config)
 	case broker.StructureChannel, broker.StructurePattern:
 		return b.subscribeChannel(ctx, config)
 	default:

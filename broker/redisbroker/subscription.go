@@ -31,9 +31,6 @@ type subscription struct {
 	claims   *claims // nil unless claiming
 	log      *slog.Logger
 
-	// unremoved are members of the delay set that were moved in steps, the last of which failed.
-	unremoved leftovers
-
 	// late is what the heartbeat has yet to keep from looking idle. It belongs to its goroutine.
 	late []broker.Held
 
@@ -65,7 +62,7 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 		s.source.DelaySet = deferredSet(s.source.Key)
 	}
 	if s.source.DelaySet != "" {
-		s.mover = newMover(client, config, s.source.DelaySet, s.moveMembers)
+		s.mover = newMover(client, config, s.source.DelaySet, streamMoves(client, config, s.source.DelaySet).move)
 	}
 	err = s.createGroup(ctx, s.source.Start)
 	if err == nil {

@@ -1,7 +1,7 @@
--- Moves members of the delay set KEYS[1] to the stream KEYS[2], or those that nobody can decode to KEYS[3].
--- ARGV[1]: how long a member that cannot be moved now is put off in ms; then for each member the member, the index of
--- its target's key (0: nowhere, -1: put off), n, and n names and values.
-local result, i = {}, 2
+-- Moves members of the delay set KEYS[1] to the stream or list KEYS[2], or those that nobody can decode to KEYS[3].
+-- ARGV[1]: how long a member that cannot be moved now is put off in ms; ARGV[2]: the command that writes (XADD, LPUSH); then for
+-- each member the member, the index of its target's key (0: nowhere, -1: put off), n, and the n arguments behind the key.
+local result, i = {}, 3
 while i <= #ARGV do
   local member, target, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
   local status, score = 'gone', redis.call('ZSCORE', KEYS[1], member)
@@ -16,8 +16,8 @@ while i <= #ARGV do
         status = 'gone' -- another mover has put it off
       end
     else
-      -- Append first: a script that stops at a failed write must not have removed the member.
-      local reply = target > 0 and redis.pcall('XADD', KEYS[target], '*', unpack(ARGV, i + 3, i + 2 + n))
+      -- Write first: a script that stops at a failed write must not have removed the member.
+      local reply = target > 0 and redis.pcall(ARGV[2], KEYS[target], unpack(ARGV, i + 3, i + 2 + n))
       if type(reply) == 'table' and reply.err then
         status = 'ERR ' .. reply.err
       else

@@ -1,0 +1,4 @@
+package redisbroker
+
+// ListAckSHA names the script that takes items out of flight.
+var ListAckSHA = listAckScript.sha

@@ -1,0 +1,14 @@
+-- Pushes messages to the list KEYS[3], where they wait behind all others, and takes their items out of flight.
+-- ARGV[3..]: for each number, item, and the message in two parts: where the second one is not empty the server's time in ms
+-- stands between them.
+local result, now = {}, string.format('%.0f', server_time())
+for i = 3, #ARGV, 4 do
+  local number, item, message, rest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local status = fence(number, item)
+  if not status then
+    if rest ~= '' then message = message .. now .. rest end
+    status = failed(redis.pcall('LPUSH', KEYS[3], message)) or remove(number, item)
+  end
+  result[#result + 1] = status
+end
+return answer(result)
