@@ -58,7 +58,7 @@ func keepDelay(t *testing.T, ahead time.Duration, spec streamrt.Spec) {
 	stop := server.run(ahead)
 	defer stop()
 	client := server.Client()
-	defer client.Close() //nolint:errcheck // the server goes with it
+	defer client.Close()
 
 	a := app.New("clock", "test", app.Logger(slog.New(slog.DiscardHandler)))
 	m := a.Broker(server.Broker())
@@ -150,7 +150,7 @@ func TestDeadLettersHaveTheServersTime(t *testing.T) {
 		stop := server.run(ahead)
 		defer stop()
 		client := server.Client()
-		defer client.Close() //nolint:errcheck // the server goes with it
+		defer client.Close()
 		a := app.New("clock", "test", app.Logger(slog.New(slog.DiscardHandler)))
 		m := a.Broker(server.Broker())
 		m.Mount(streamrt.Subscribe(

@@ -138,7 +138,7 @@ func ping(address string) string {
 	if err != nil {
 		return ""
 	}
-	defer conn.Close() //nolint:errcheck // it held one request
+	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return ""
