@@ -52,6 +52,8 @@ var areas = []area{
 	malformedArea,
 	tasksArea,
 	foreignArea,
+	listsArea,
+	reliableListsArea,
 	troublesArea,
 	idleCostArea,
 }

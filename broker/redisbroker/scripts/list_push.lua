@@ -1,7 +1,7 @@
 -- Pushes messages to the list KEYS[3], where they wait behind all others, and takes their items out of flight.
 -- ARGV[3..]: for each number, item, and the message in two parts: where the second one is not empty the server's time in ms
 -- stands between them.
-local result, now = {}, string.format('%.0f', server_time())
+local result, now = {}, string.format('%013.0f', server_time()) -- as many digits as the message leaves room for
 for i = 3, #ARGV, 4 do
   local number, item, message, rest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local status = fence(number, item)
