@@ -29,7 +29,7 @@ bench:
 mutants:
   go run ./.ci/mutants
 
-# the chaos suite at length: kills, freezes, stops and outages on every server of the matrix (MILLRACE_SOAK=10m: about that long)
+# the chaos suite at length: kills, freezes, stops and outages on every server of the matrix (MILLRACE_SOAK=30m: about that long)
 soak *args:
   MILLRACE_SOAK="${MILLRACE_SOAK:-1}" MILLRACE_REQUIRE_REDIS=1 go test -count=1 -timeout 2h -v ./broker/brokertest/chaos {{ args }}
 

@@ -7,7 +7,7 @@
 // survives the death of its writer. In the end a [verdict] compares three things: what the messages asked for, what the
 // journal says was called, and what stands on the server.
 //
-// The tests take a few minutes at most. With MILLRACE_SOAK=1 they take longer and do more, and with MILLRACE_SOAK=10m about
+// The tests take a few minutes at most. With MILLRACE_SOAK=1 they take longer and do more, and with MILLRACE_SOAK=30m about
 // that long; `just soak` sets it. Under -short those run, cut down, that show what races: go test -race -short.
 package chaos
 

@@ -30,13 +30,13 @@ func TestMain(m *testing.M) {
 
 const parallelFlag = "test.parallel"
 
-// envSoak makes the tests longer: 1 for the whole length, or a duration that the run is to take about, 10m for example.
+// envSoak makes the tests longer: 1 for the long version, or a duration that the run is to take about, 30m for example.
 const envSoak = "MILLRACE_SOAK"
 
-// wholeSoak is about how long the whole takes with two processors.
-const wholeSoak = 40 * time.Minute
+// About how long the two versions take with two processors.
+const shortRun, longRun = 80 * time.Second, 6 * time.Minute
 
-// soak is how much of the long version is to run, from 0 for the short one to 1.
+// soak is how much of the long version is to run: 0 for the short one, 1 for the long one, and more for what is longer.
 var soak = soakShare(os.Getenv(envSoak))
 
 func soakShare(text string) float64 {
@@ -47,14 +47,14 @@ func soakShare(text string) float64 {
 		return 1
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		panic(fmt.Sprintf("%s=%s: it is 1 or a duration such as 10m", envSoak, text))
+	if err != nil || d <= shortRun {
+		panic(fmt.Sprintf("%s=%s: it is 1, or a duration above %s, such as 30m", envSoak, text, shortRun))
 	}
-	return min(float64(d)/float64(wholeSoak), 1)
+	return float64(d-shortRun) / float64(longRun-shortRun)
 }
 
-// pick returns how much the version of the suite that runs is to take: one of the two, or as much in between as the time
-// allows.
+// pick returns how much the version of the suite that runs is to take: one of the two, or as much between or beyond them as
+// the time allows.
 func pick[T int | time.Duration](short, long T) T { return short + T(soak*float64(long-short)) }
 
 // brief tells that the tests run under -short: those that take part are cut down to what a race detector needs.

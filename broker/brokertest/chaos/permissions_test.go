@@ -139,6 +139,7 @@ func TestALostPermissionLosesNothing(t *testing.T) {
 				})
 			}
 			const away = 3 * time.Second
+			time.Sleep(time.Second) // what could be done is done
 			counts := commandCounts(t, server.Client())
 			time.Sleep(away)
 			// The two of them.
