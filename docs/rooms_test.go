@@ -85,17 +85,21 @@ var rooms = []room{
 		path: "gen",
 		imports: []string{
 			"gen/diag", "gen/directive", "gen/internal/emit", "gen/internal/genfile", "gen/internal/load",
-			"gen/internal/output", "gen/internal/resolve",
+			"gen/internal/output", "gen/internal/resolve", "gen/model",
 		},
 		why: "the generator as a library",
 	},
 	{
-		path: "gen/directive",
-		why:  "the syntax of a directive, without types",
+		path: "gen/directive", imports: []string{"gen/diag"},
+		why: "the syntax of a directive, without types",
 	},
 	{
 		path: "gen/diag",
 		why:  "findings with positions",
+	},
+	{
+		path: "gen/model", imports: []string{"gen/directive"},
+		why: "what the directives of a package come to, for whatever is generated from it",
 	},
 	{
 		path: "gen/internal/genfile",
@@ -108,12 +112,12 @@ var rooms = []room{
 	{
 		path: "gen/internal/resolve",
 		imports: []string{
-			"gen/diag", "gen/directive", "gen/internal/genfile", "gen/internal/load",
+			"gen/diag", "gen/directive", "gen/internal/genfile", "gen/internal/load", "gen/model",
 		},
 		why: "types to the model",
 	},
 	{
-		path: "gen/internal/emit", imports: []string{"gen/internal/genfile", "gen/internal/resolve"},
+		path: "gen/internal/emit", imports: []string{"gen/internal/genfile", "gen/model"},
 		why: "the model to code; the only importer of jennifer",
 	},
 	{

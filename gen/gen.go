@@ -4,7 +4,6 @@ package gen
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 
 	"github.com/millrace-go/millrace/gen/diag"
@@ -12,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/gen/internal/load"
 	"github.com/millrace-go/millrace/gen/internal/output"
 	"github.com/millrace-go/millrace/gen/internal/resolve"
+	"github.com/millrace-go/millrace/gen/model"
 )
 
 // Config says what to generate for.
@@ -21,86 +21,107 @@ type Config struct {
 	Dir string
 	// Patterns are packages as the go command names them. The default is ".", the package in Dir.
 	Patterns []string
+	// Check leaves the disk as it is: what would be written or removed is in Report.Stale instead.
+	Check bool
 }
 
-// Report is what a run found and did. Paths are relative to the Dir of the Config.
-type Report struct {
-	// Findings are the problems in the source, by position. Where there are any, no file was touched.
+// Result is what the source of the packages that match comes to.
+type Result struct {
+	// Packages are those with directives, by folder. Where there are findings they are not complete.
+	Packages []*model.Package
+	// Findings are the problems in the source, by position. Their paths are relative to the Dir of the Config.
 	Findings []diag.Diagnostic
-	// Written are the files that were created or replaced, Removed those whose package has no directive any more.
-	Written, Removed []string
+
+	dir    string
+	loaded []*load.Package
+	models []*model.Package // beside loaded, nil where a package has no directive
 }
 
-// Run generates the files of all packages that match. Files that are up to date are not touched, and neither is
-// anything at all where one package has findings. Problems in the source are in the report; the error is for what keeps
-// the run from looking at it or from writing: bad patterns, a missing go command, a read-only folder.
-func Run(ctx context.Context, cfg Config) (Report, error) {
+// Load reads the packages that match, and touches nothing. Problems in the source are in the result; the error is for
+// what keeps it from looking at the source: bad patterns, a missing go command.
+func Load(ctx context.Context, cfg Config) (Result, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
-		return Report{}, err
+		return Result{}, err
 	}
 	patterns := cfg.Patterns
 	if len(patterns) == 0 {
 		patterns = []string{"."}
 	}
-	changes, findings, err := plan(ctx, dir, patterns)
-	if err != nil || len(findings) > 0 {
-		return Report{Findings: findings}, err
+	loaded, err := load.Packages(ctx, dir, patterns)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{dir: dir, loaded: loaded}
+	var findings diag.List
+	for _, p := range loaded {
+		m := resolve.Resolve(p, &findings)
+		result.models = append(result.models, m)
+		if m != nil {
+			result.Packages = append(result.Packages, m)
+		}
+	}
+	for _, d := range findings.Sorted() {
+		result.Findings = append(result.Findings, d.Relative(dir))
+	}
+	return result, nil
+}
+
+// Run generates the files of all packages that match. Files that are up to date are not touched, and neither is
+// anything at all where one package has findings, or one file cannot be written. Problems in the source are in the
+// report; the error is for what keeps the run from looking at it or from writing: bad patterns, a missing go command, a
+// read-only folder.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	result, err := Load(ctx, cfg)
+	if err != nil || len(result.Findings) > 0 {
+		return Report{Findings: result.Findings}, err
+	}
+	changes, err := result.changes()
+	if err != nil {
+		return Report{}, err
 	}
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
 	}
-	return apply(dir, changes)
+	var report Report
+	for _, c := range changes {
+		path := diag.Relative(result.dir, c.Path)
+		switch {
+		case cfg.Check:
+			report.Stale = append(report.Stale, Stale{path, output.Diff(path, c.Before, c.Content)})
+		case c.Content == nil:
+			report.Removed = append(report.Removed, path)
+		default:
+			report.Written = append(report.Written, path)
+		}
+	}
+	if cfg.Check {
+		return report, nil
+	}
+	if err := output.Apply(changes); err != nil {
+		return Report{}, err
+	}
+	return report, nil
 }
 
-// plan does everything but write.
-func plan(ctx context.Context, dir string, patterns []string) ([]output.Change, []diag.Diagnostic, error) {
-	pkgs, err := load.Packages(ctx, dir, patterns)
-	if err != nil {
-		return nil, nil, err
-	}
-	var findings diag.List
-	models := make([]*resolve.Package, len(pkgs))
-	for i, p := range pkgs {
-		models[i] = resolve.Resolve(p, &findings)
-	}
-	if findings.Len() > 0 {
-		sorted := findings.Sorted()
-		for i := range sorted {
-			sorted[i].Pos.Filename = diag.Relative(dir, sorted[i].Pos.Filename)
-		}
-		return nil, sorted, nil
-	}
+// changes does everything but write.
+func (r *Result) changes() ([]output.Change, error) {
 	var changes []output.Change
-	for i, p := range pkgs {
+	for i, p := range r.loaded {
 		var want []byte
-		if models[i] != nil {
-			if want, err = emit.File(models[i]); err != nil {
-				return nil, nil, err
+		if m := r.models[i]; m != nil {
+			var err error
+			if want, err = emit.File(m); err != nil {
+				return nil, err
 			}
 		}
 		change, needed, err := output.Plan(p.Dir, want)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if needed {
 			changes = append(changes, change)
 		}
 	}
-	return changes, nil, nil
-}
-
-func apply(dir string, changes []output.Change) (Report, error) {
-	var report Report
-	for _, c := range changes {
-		if err := c.Apply(); err != nil {
-			return report, fmt.Errorf("write %s: %w", diag.Relative(dir, c.Path), err)
-		}
-		if path := diag.Relative(dir, c.Path); c.Content == nil {
-			report.Removed = append(report.Removed, path)
-		} else {
-			report.Written = append(report.Written, path)
-		}
-	}
-	return report, nil
+	return changes, nil
 }

@@ -3,6 +3,8 @@ package directive
 import (
 	"go/token"
 	"slices"
+
+	"github.com/millrace-go/millrace/gen/diag"
 )
 
 // fits says beside which structures a key may stand. A key that is not here may stand beside all of them.
@@ -31,7 +33,7 @@ var (
 // combine checks the keys against each other. Each of them is right by itself.
 func (p *parser) combine() {
 	if p.structure == "" {
-		p.errorf(p.d.Pos, "the directive does not say what to read: add stream=KEY, list=KEY, channel=NAME or pattern=GLOB")
+		p.found(diag.NoStructure, p.d.Pos, "the directive does not say what to read: add stream=KEY, list=KEY, channel=NAME or pattern=GLOB")
 		return
 	}
 	for _, f := range fits {
@@ -44,29 +46,49 @@ func (p *parser) combine() {
 	if pos, ok := p.d.at["codec"]; ok && fields && s.Stream == "" {
 		p.unfit(pos, "codec=fields", "only entries of a stream have fields", onStream)
 	}
-	if pos, ok := p.d.at["delay-set"]; ok {
-		switch {
-		case s.List != "" && !s.Reliable:
-			p.errorf(pos, "delay-set beside list: delays are kept for a list that is reliable; add reliable, or leave delay-set out")
-		case s.Foreign:
-			p.errorf(pos, "delay-set beside foreign: nothing is copied from a foreign stream, a retry stays pending there; leave one out")
-		case fields && s.Stream != "":
-			p.errorf(pos, "delay-set beside codec=fields: it implies foreign, and nothing is copied from a foreign stream; leave delay-set out, or take another codec")
-		}
-	} else if pos, ok := p.d.at["delay-ttl"]; ok {
+	if pos, ok := p.d.at["delay-set"]; ok && s.List != "" && !s.Reliable {
+		e := p.found(diag.MissingPartner, pos, "delay-set beside list: delays are kept for a list that is reliable; add reliable, or leave delay-set out")
+		e.Edit = &Edit{pos, pos, "reliable "}
+	} else if pos, ttl := p.d.at["delay-ttl"]; ttl && !ok {
 		if slices.Contains(onQueues, p.structure) {
-			p.errorf(pos, "delay-ttl is the expiry of a delay set: add delay-set=KEY, or leave it out")
+			p.found(diag.MissingPartner, pos, "delay-ttl is the expiry of a delay set: add delay-set=KEY, or leave it out")
 		} else {
 			p.unfit(pos, "delay-ttl", "what a channel sends is not kept", onQueues)
 		}
 	}
+	if s.Stream != "" {
+		p.exclude()
+	}
+}
+
+// exclude reports keys of a stream that cannot both be meant.
+func (p *parser) exclude() {
+	s := &p.d.Subscriber
+	if pos, ok := p.d.at["delay-set"]; ok {
+		switch {
+		case s.Foreign:
+			p.found(diag.Contradiction, pos, "delay-set beside foreign: nothing is copied from a foreign stream, a retry stays pending there; leave one out")
+		case s.Codec == "fields":
+			p.found(diag.Contradiction, pos, "delay-set beside codec=fields: it implies foreign, and nothing is copied from a foreign stream; leave delay-set out, or take another codec")
+		}
+	}
+	if pos, ok := p.d.at["task"]; ok {
+		switch {
+		case s.Foreign:
+			p.found(diag.Contradiction, pos, "task beside foreign: a message of an unknown task is put off as a copy, and nothing is ever written to a foreign stream; leave one out")
+		case s.Codec == "fields":
+			p.found(diag.Contradiction, pos, "task beside codec=fields: it implies foreign, and a message of an unknown task is put off as a copy; leave task out, or take another codec")
+		case s.Reclaim != 0:
+			p.found(diag.Contradiction, pos, "task beside reclaim: what is reclaimed is of any task; leave one out")
+		}
+	}
 	if pos, ok := p.d.at["reclaim"]; ok && s.Claim != 0 {
-		p.errorf(pos, "reclaim beside claim: a claiming subscription takes back what is idle by itself; leave one out")
+		p.found(diag.Contradiction, pos, "reclaim beside claim: a claiming subscription takes back what is idle by itself; leave one out")
 	}
 }
 
 // unfit reports a key beside a structure that does not have it.
 func (p *parser) unfit(pos token.Pos, name, why string, structures []string) {
 	k, _ := findKey(structures[0])
-	p.errorf(pos, "%s beside %s: %s; leave %s out, or read %s", name, p.structure, why, name, k.usage)
+	p.found(diag.WrongStructure, pos, "%s beside %s: %s; leave %s out, or read %s", name, p.structure, why, name, k.usage)
 }

@@ -1,7 +1,6 @@
 package directive
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/millrace-go/millrace/gen/diag"
 )
 
 // key is one key of the directive.
@@ -20,9 +21,20 @@ type key struct {
 	structure bool
 	// flag marks the keys that stand alone.
 	flag bool
+	// takesBlanks marks the keys whose value may have blanks in it.
+	takesBlanks bool
 	// set stores the value, get prints it: "" where the key is absent, anything else where a flag is there.
-	set func(s *Subscriber, value string) error
+	set func(s *Subscriber, value string) *badValue
 	get func(s *Subscriber) string
+}
+
+// badValue is what a key has against its value.
+type badValue struct {
+	code    diag.Code
+	message string
+	// instead is the nearest value that is valid, "" where none is near. It is sure where nothing else can have been meant.
+	instead string
+	sure    bool
 }
 
 // keys is in the order of the documentation, which is the order that String prints.
@@ -31,32 +43,39 @@ var keys = []key{
 	structure("list", "list=KEY", func(s *Subscriber) *string { return &s.List }),
 	structure("channel", "channel=NAME", func(s *Subscriber) *string { return &s.Channel }),
 	structure("pattern", "pattern=GLOB", func(s *Subscriber) *string { return &s.Pattern }),
-	text("group", "group=NAME", func(s *Subscriber) *string { return &s.Group }, validKey),
+	text("group", "group=NAME", func(s *Subscriber) *string { return &s.Group }),
 	duration("claim", func(s *Subscriber) *time.Duration { return &s.Claim }, time.Second),
 	duration("reclaim", func(s *Subscriber) *time.Duration { return &s.Reclaim }, time.Second),
-	text("start", "start=ID", func(s *Subscriber) *string { return &s.Start }, validStart),
-	text("delay-set", "delay-set=KEY", func(s *Subscriber) *string { return &s.DelaySet }, validKey),
+	word("start", "start=ID", func(s *Subscriber) *string { return &s.Start }, validStart),
+	text("delay-set", "delay-set=KEY", func(s *Subscriber) *string { return &s.DelaySet }),
 	duration("delay-ttl", func(s *Subscriber) *time.Duration { return &s.DelayTTL }, time.Millisecond),
-	text("task", "task=NAME", func(s *Subscriber) *string { return &s.Task }, validKey),
+	text("task", "task=NAME", func(s *Subscriber) *string { return &s.Task }),
 	flag("foreign", func(s *Subscriber) *bool { return &s.Foreign }),
 	flag("reliable", func(s *Subscriber) *bool { return &s.Reliable }),
 	flag("sharded", func(s *Subscriber) *bool { return &s.Sharded }),
-	text("codec", "codec=NAME", func(s *Subscriber) *string { return &s.Codec }, validCodec),
+	word("codec", "codec=NAME", func(s *Subscriber) *string { return &s.Codec }, validCodec),
 	duration("block", func(s *Subscriber) *time.Duration { return &s.Block }, time.Millisecond),
 	duration("timeout", func(s *Subscriber) *time.Duration { return &s.Timeout }, time.Millisecond),
-	text("name", "name=NAME", func(s *Subscriber) *string { return &s.Name }, validKey),
+	text("name", "name=NAME", func(s *Subscriber) *string { return &s.Name }),
 }
 
 func structure(name, usage string, field func(*Subscriber) *string) key {
-	k := text(name, usage, field, validKey)
+	k := text(name, usage, field)
 	k.structure = true
 	return k
 }
 
-func text(name, usage string, field func(*Subscriber) *string, valid func(string) error) key {
+// text is a key for names, which may be almost anything.
+func text(name, usage string, field func(*Subscriber) *string) key {
+	k := word(name, usage, field, validText)
+	k.takesBlanks = true
+	return k
+}
+
+func word(name, usage string, field func(*Subscriber) *string, valid func(string) *badValue) key {
 	return key{
 		name: name, usage: usage,
-		set: func(s *Subscriber, value string) error {
+		set: func(s *Subscriber, value string) *badValue {
 			*field(s) = value
 			return valid(value)
 		},
@@ -67,7 +86,7 @@ func text(name, usage string, field func(*Subscriber) *string, valid func(string
 func flag(name string, field func(*Subscriber) *bool) key {
 	return key{
 		name: name, usage: name, flag: true,
-		set: func(s *Subscriber, _ string) error {
+		set: func(s *Subscriber, _ string) *badValue {
 			*field(s) = true
 			return nil
 		},
@@ -83,9 +102,9 @@ func flag(name string, field func(*Subscriber) *bool) key {
 func duration(name string, field func(*Subscriber) *time.Duration, least time.Duration) key {
 	return key{
 		name: name, usage: name + "=DUR",
-		set: func(s *Subscriber, value string) (err error) {
-			*field(s), err = parseDuration(value, least)
-			return err
+		set: func(s *Subscriber, value string) (bad *badValue) {
+			*field(s), bad = parseDuration(value, least)
+			return bad
 		},
 		get: func(s *Subscriber) string { return printDuration(*field(s)) },
 	}
@@ -100,27 +119,35 @@ func findKey(name string) (key, bool) {
 	return key{}, false
 }
 
-func keyNames() []string {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.name
+func flagNames() []string {
+	var names []string
+	for _, k := range keys {
+		if k.flag {
+			names = append(names, k.name)
+		}
 	}
 	return names
 }
 
-func validKey(value string) error {
+func validText(value string) *badValue {
 	switch {
 	case strings.TrimSpace(value) == "":
-		return errors.New("the value is blank")
+		return &badValue{code: diag.BadText, message: "the value is blank"}
 	case !utf8.ValidString(value):
-		return errors.New("the value is not valid UTF-8")
+		return &badValue{code: diag.BadText, message: "the value is not valid UTF-8"}
 	case strings.ContainsFunc(value, unicode.IsControl):
-		return errors.New("the value contains a control character")
+		return &badValue{code: diag.BadText, message: "the value contains a control character"}
 	}
 	return nil
 }
 
-func validStart(value string) error {
+// starts are words for the two ends of a stream.
+var starts = map[string]string{
+	"first": "0", "begin": "0", "beginning": "0", "earliest": "0", "oldest": "0", "all": "0", "-": "0", "0-": "0",
+	"last": "$", "end": "$", "now": "$", "new": "$", "latest": "$", "newest": "$", ">": "$", "+": "$",
+}
+
+func validStart(value string) *badValue {
 	if value == "0" || value == "$" {
 		return nil
 	}
@@ -128,7 +155,11 @@ func validStart(value string) error {
 	if isUint64(ms) && (!hasSeq || isUint64(seq)) {
 		return nil
 	}
-	return errors.New("a group starts at 0 (everything in the stream), $ (only what comes later) or an entry id such as 1526919030474-0")
+	return &badValue{
+		code:    diag.BadStart,
+		message: "a group starts at 0 (everything in the stream), $ (only what comes later) or an entry id such as 1526919030474-0",
+		instead: starts[strings.ToLower(value)],
+	}
 }
 
 func isUint64(s string) bool {
@@ -138,9 +169,14 @@ func isUint64(s string) bool {
 
 var codecs = []string{"json", "cbor", "raw", "fields"}
 
-func validCodec(value string) error {
+func validCodec(value string) *badValue {
 	if slices.Contains(codecs, value) {
 		return nil
 	}
-	return fmt.Errorf("unknown codec %q%s: write json, cbor, raw or fields, or leave it out and give your own to app.WithCodec", value, didYouMean(value, codecs))
+	near := nearest(value, codecs)
+	return &badValue{
+		code:    diag.UnknownCodec,
+		message: fmt.Sprintf("unknown codec %q: write json, cbor, raw or fields, or leave it out and give your own to app.WithCodec", value),
+		instead: near, sure: near != "",
+	}
 }

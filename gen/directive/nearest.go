@@ -1,29 +1,47 @@
 package directive
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// didYouMean returns ", did you mean X?" as a part of a message where one of the known words is close, and "" where
-// none is.
-func didYouMean(word string, known []string) string {
-	if best := nearest(word, known); best != "" {
-		return fmt.Sprintf(" (did you mean %s?)", best)
+// synonyms are what other systems call the keys.
+var synonyms = map[string]string{
+	"topic": "stream", "subject": "stream",
+	"queue":          "list",
+	"consumer-group": "group", "groupname": "group",
+	"min-idle": "claim", "idle": "claim", "autoclaim": "claim",
+	"delayed": "delay-set", "delay": "delay-set", "ttl": "delay-ttl",
+	"from": "start", "offset": "start", "id": "start",
+	"encoding": "codec", "format": "codec", "deadline": "timeout",
+}
+
+// nearestKey returns the key that name was probably meant as, "" where nothing is near.
+func nearestKey(name string) string {
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.name)
 	}
-	return ""
+	if near := nearest(name, names); near != "" {
+		return near
+	}
+	return synonyms[normal(name)]
+}
+
+// normal undoes what habits from elsewhere do to a word.
+func normal(word string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimLeft(word, "-"), "_", "-"))
 }
 
 // nearest returns the known word that takes the fewest edits to reach from word, and "" where even that one takes more
 // than two, or as many as a short word has letters to tell it apart by.
 func nearest(word string, known []string) string {
-	word = strings.ToLower(strings.ReplaceAll(strings.TrimLeft(word, "-"), "_", "-"))
+	word = normal(word)
 	if len(word) > 64 {
 		return "" // no key is that long, and the cost grows with the length
 	}
 	best, bestDistance := "", 3
 	for _, k := range known {
-		if d := distance(word, k); d < bestDistance && d*2 < len(k) {
+		if d := distance(word, strings.ReplaceAll(k, "-", "")); strings.ReplaceAll(word, "-", "") == strings.ReplaceAll(k, "-", "") {
+			return k
+		} else if d = min(d, distance(word, k)); d < bestDistance && d*2 < len(k) {
 			best, bestDistance = k, d
 		}
 	}

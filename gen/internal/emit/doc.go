@@ -5,24 +5,24 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/millrace-go/millrace/gen/internal/resolve"
+	"github.com/millrace-go/millrace/gen/model"
 )
 
 // doc is the variable's comment: the handler it belongs to, what it reads, and what is left to do before it is mounted.
-func doc(s resolve.Subscription) []string {
+func doc(s model.Subscription) []string {
 	link := "[" + strings.TrimPrefix(s.Type+"."+s.Func, ".") + "]"
 	lines := []string{fmt.Sprintf("%s subscribes %s to %s.", s.Var, link, reads(s))}
 	switch s.Shape {
-	case resolve.State:
+	case model.State:
 		lines = append(lines, "It needs its state: mount the value that With returns.")
-	case resolve.Method:
+	case model.Method:
 		lines = append(lines, fmt.Sprintf("It needs its receiver: mount the value that With returns for a *%s.", s.Type))
 	}
 	return lines
 }
 
 // reads says what the subscription takes its messages from.
-func reads(s resolve.Subscription) string {
+func reads(s model.Subscription) string {
 	spec := &s.Spec
 	switch {
 	case spec.List != "":

@@ -8,13 +8,13 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/millrace-go/millrace/gen/internal/genfile"
-	"github.com/millrace-go/millrace/gen/internal/resolve"
+	"github.com/millrace-go/millrace/gen/model"
 )
 
 const runtimePath = "github.com/millrace-go/millrace/runtime"
 
 // File returns the content of the generated file, formatted as gofmt does.
-func File(p *resolve.Package) ([]byte, error) {
+func File(p *model.Package) ([]byte, error) {
 	f := jen.NewFile(p.Name)
 	f.HeaderComment(genfile.Header)
 	f.ImportAlias(runtimePath, p.Alias)
@@ -42,11 +42,11 @@ func File(p *resolve.Package) ([]byte, error) {
 
 // function names the runtime's function for the handler's signature. No types are written out: inference finds them, so
 // aliases, unexported types and other people's imports never show up in a generated file.
-func function(s resolve.Subscription) string {
-	name := map[resolve.Shape]string{
-		resolve.Plain:  "Subscribe",
-		resolve.State:  "SubscribeState",
-		resolve.Method: "SubscribeMethod",
+func function(s model.Subscription) string {
+	name := map[model.Shape]string{
+		model.Plain:  "Subscribe",
+		model.State:  "SubscribeState",
+		model.Method: "SubscribeMethod",
 	}[s.Shape]
 	if s.ReturnsError {
 		name += "Err"
@@ -56,8 +56,8 @@ func function(s resolve.Subscription) string {
 
 var codecs = map[string]string{"": "Default", "json": "JSON", "cbor": "CBOR", "raw": "Raw", "fields": "Fields"}
 
-func handler(s resolve.Subscription) jen.Code {
-	if s.Shape == resolve.Method {
+func handler(s model.Subscription) jen.Code {
+	if s.Shape == model.Method {
 		return jen.Parens(jen.Op("*").Id(s.Type)).Dot(s.Func)
 	}
 	return jen.Id(s.Func)

@@ -5,11 +5,11 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
-	"github.com/millrace-go/millrace/gen/internal/resolve"
+	"github.com/millrace-go/millrace/gen/model"
 )
 
 // fields writes the literal of the runtime's Spec: what the directive gives, in the order of the struct.
-func fields(s resolve.Subscription) []jen.Code {
+func fields(s model.Subscription) []jen.Code {
 	var list []jen.Code
 	text := func(name, value string) {
 		if value != "" {

@@ -48,13 +48,23 @@ type Source struct {
 	Fset       *token.FileSet
 	// Files are the files of this build, without the generated one, by name.
 	Files []*ast.File
-	// Outside are the package's other files: its tests, and what build constraints keep out of this build.
-	Outside []*ast.File
+	// Outside are the other files of the folder: tests, what build constraints keep out of this build, and the generated
+	// file.
+	Outside []Outside
 	// Types is always there, however broken the source is.
 	Types *types.Package
 	// SyntaxErrors keep the files from being understood; TypeErrors may or may not matter.
 	SyntaxErrors []Problem
 	TypeErrors   []Problem
+}
+
+// Outside is a file that is in the folder and not in the build.
+type Outside struct {
+	Path string
+	// File is what parses of it, nil for the generated one.
+	File *ast.File
+	// Comments are all of those of a file that may hold a directive.
+	Comments []*ast.Comment
 }
 
 // Problem is what the compiler has to say about a place.
@@ -87,12 +97,17 @@ func Packages(ctx context.Context, dir string, patterns []string) ([]*Package, e
 			scans[l.PkgPath] = s
 		}
 	}
-	slices.SortFunc(pkgs, func(a, b *Package) int { return strings.Compare(a.Dir, b.Dir) })
 	if len(scans) > 0 {
 		if err := check(ctx, dir, scans); err != nil {
 			return nil, err
 		}
 	}
+	passedOver, err := unbuilt(dir, patterns, listed)
+	if err != nil {
+		return nil, err
+	}
+	pkgs = append(pkgs, passedOver...)
+	slices.SortFunc(pkgs, func(a, b *Package) int { return strings.Compare(a.Dir, b.Dir) })
 	return pkgs, nil
 }
 

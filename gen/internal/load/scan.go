@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -43,6 +44,7 @@ func scanDir(dir string) (*scan, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.mentions = s.mentions || directive.Mentions(content)
 		if genfile.Is(path) {
 			s.generated = &Generated{Path: path, Content: content, Ours: genfile.Ours(content)}
 			if s.generated.Ours {
@@ -50,7 +52,6 @@ func scanDir(dir string) (*scan, error) {
 			}
 		}
 		s.files = append(s.files, file{path, content})
-		s.mentions = s.mentions || directive.Mentions(content)
 	}
 	return s, nil
 }
@@ -72,20 +73,41 @@ func (s *scan) name() string {
 	return cmp.Or(inTests, "p") // nothing depends on the name of a package that has no source
 }
 
-// outside parses the files that are not in the build. Nobody asks whether they are correct.
-func (s *scan) outside(fset *token.FileSet, inBuild []*ast.File) []*ast.File {
+// outside reads the files that are not in the build. Nobody asks whether they are correct.
+func (s *scan) outside(fset *token.FileSet, inBuild []*ast.File) []Outside {
 	seen := map[string]bool{}
 	for _, f := range inBuild {
 		seen[fset.Position(f.Package).Filename] = true
 	}
-	var parsed []*ast.File
+	var out []Outside
 	for _, f := range s.files {
 		if seen[f.path] {
 			continue
 		}
-		if tree, _ := parser.ParseFile(fset, f.path, f.content, parser.ParseComments|parser.SkipObjectResolution); tree != nil {
-			parsed = append(parsed, tree)
+		o := Outside{Path: f.path, Comments: comments(fset, f)}
+		o.File, _ = parser.ParseFile(fset, f.path, f.content, parser.SkipObjectResolution)
+		out = append(out, o)
+	}
+	if g := s.generated; g != nil && g.Ours {
+		out = append(out, Outside{Path: g.Path, Comments: comments(fset, file{g.Path, g.Content})})
+	}
+	return out
+}
+
+// comments finds the comments of a file, however broken the code between them is.
+func comments(fset *token.FileSet, f file) []*ast.Comment {
+	if !directive.Mentions(f.content) {
+		return nil
+	}
+	var sc scanner.Scanner
+	sc.Init(fset.AddFile(f.path, -1, len(f.content)), f.content, func(token.Position, string) {}, scanner.ScanComments)
+	var found []*ast.Comment
+	for {
+		switch pos, tok, text := sc.Scan(); tok {
+		case token.EOF:
+			return found
+		case token.COMMENT:
+			found = append(found, &ast.Comment{Slash: pos, Text: text})
 		}
 	}
-	return parsed
 }

@@ -1,5 +1,5 @@
-// Package output is where the generator touches the disk. It first finds out what has to change, then changes it, so
-// that a run with findings can stop between the two.
+// Package output is where the generator touches the disk. It first finds out what has to change, then changes all of it
+// or nothing, so that a run that fails leaves every file as it was.
 package output
 
 import (
@@ -16,52 +16,136 @@ import (
 type Change struct {
 	// Path is the file.
 	Path string
+	// Before is what it holds, nil where there is none.
+	Before []byte
 	// Content is what it has to hold, nil where it has to go.
 	Content []byte
 }
 
 // Plan compares what the package in dir has with what it should have, nil for no file at all. It returns false where
-// nothing has to be done: the file is as it should be, or it is somebody else's and nothing is wanted in its place.
+// nothing has to be done: the file is as it should be, or it is somebody else's and nothing is wanted in its place. Line
+// ends do not count, for they are what a checkout on Windows makes of them.
 func Plan(dir string, want []byte) (Change, bool, error) {
 	path := filepath.Join(dir, genfile.Name)
 	have, err := os.ReadFile(path)
 	switch {
 	case os.IsNotExist(err):
-		return Change{path, want}, want != nil, nil
+		return Change{Path: path, Content: want}, want != nil, nil
 	case err != nil:
 		return Change{}, false, err
 	case !genfile.Ours(have) && want != nil:
 		return Change{}, false, fmt.Errorf("%s was not written by streamgen, which does not overwrite it", path)
 	case !genfile.Ours(have):
 		return Change{}, false, nil
-	case want == nil:
-		return Change{path, nil}, true, nil
 	}
-	return Change{path, want}, !bytes.Equal(have, want), nil
+	have = bytes.ReplaceAll(have, []byte("\r\n"), []byte("\n"))
+	if have == nil {
+		have = []byte{} // an empty file is a file
+	}
+	return Change{path, have, want}, want == nil || !bytes.Equal(have, want), nil
 }
 
-// Apply makes the change. The file is replaced in one step: a reader, or a build that runs at the same time, sees the
-// old content or the new one, never a part.
-func (c Change) Apply() error {
-	if c.Content == nil {
-		return os.Remove(c.Path)
+// Apply makes all the changes. Each file is replaced in one step: a reader, or a build that runs at the same time, sees
+// the old content or the new one, never a part. Everything new is on the disk before the first file is replaced, and
+// where a replacement fails those before it are taken back.
+func Apply(changes []Change) (err error) {
+	staged := make([]*staging, 0, len(changes))
+	defer func() {
+		for _, s := range staged {
+			s.discard()
+		}
+	}()
+	for _, c := range changes {
+		s, err := stage(c)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", c.Path, err)
+		}
+		staged = append(staged, s)
 	}
+	for i, s := range staged {
+		if err := s.commit(); err != nil {
+			err = fmt.Errorf("write %s: %w", s.path, err)
+			for _, done := range staged[:i] {
+				err = errors.Join(err, done.restore())
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// staging is a change whose new content lies beside the file, as does a copy of the old one.
+type staging struct {
+	path string
+	// next and last are empty where there is no such file.
+	next, last string
+}
+
+func stage(c Change) (*staging, error) {
+	s := &staging{path: c.Path}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(c.Path); err == nil {
 		mode = info.Mode().Perm()
+		old, err := os.ReadFile(c.Path) // c.Before has other line ends
+		if err != nil {
+			return nil, err
+		}
+		if s.last, err = s.temporary(old, mode); err != nil {
+			return nil, err
+		}
 	}
-	// The name begins with a dot, so that the go command never takes it for a source file.
-	tmp, err := os.CreateTemp(filepath.Dir(c.Path), "."+genfile.Name+".*.tmp")
+	if c.Content != nil {
+		var err error
+		if s.next, err = s.temporary(c.Content, mode); err != nil {
+			s.discard()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// temporary writes a file beside the one it is about. The name begins with a dot, so that the go command never takes it
+// for a source file.
+func (s *staging) temporary(content []byte, mode os.FileMode) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(s.path), "."+genfile.Name+".*.tmp")
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = tmp.Write(c.Content)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+func (s *staging) commit() error {
+	if s.next == "" {
+		return os.Remove(s.path)
+	}
+	err := os.Rename(s.next, s.path)
 	if err == nil {
-		err = os.Rename(tmp.Name(), c.Path)
+		s.next = ""
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
+	return err
+}
+
+// restore takes a commit back.
+func (s *staging) restore() error {
+	if s.last == "" {
+		return os.Remove(s.path)
 	}
-	return nil
+	err := os.Rename(s.last, s.path)
+	if err == nil {
+		s.last = ""
+	}
+	return err
+}
+
+// discard removes what lies beside the file. What cannot be removed does no harm.
+func (s *staging) discard() {
+	for _, name := range []string{s.next, s.last} {
+		if name != "" {
+			_ = os.Remove(name)
+		}
+	}
 }

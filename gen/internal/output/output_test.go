@@ -3,6 +3,7 @@ package output_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func TestPlanComparesBeforeAnythingIsTouched(t *testing.T) {
 		{name: "nothing there, nothing wanted"},
 		{name: "nothing there", want: ours, needed: true},
 		{name: "up to date", have: ours, want: ours},
+		{name: "up to date, with the line ends of Windows", have: strings.ReplaceAll(ours, "\n", "\r\n"), want: ours},
 		{name: "stale", have: ours + "var x int\n", want: ours, needed: true},
 		{name: "cut off", have: ours[:10], want: ours, needed: true},
 		{name: "no longer wanted", have: ours, needed: true},
@@ -61,7 +63,7 @@ func TestApplyReplacesTheFileAndLeavesNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := change.Apply(); err != nil {
+	if err := output.Apply([]output.Change{change}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != ours {
@@ -77,25 +79,54 @@ func TestApplyReplacesTheFileAndLeavesNothingElse(t *testing.T) {
 }
 
 func TestApplyThatFailsLeavesEverythingAsItWas(t *testing.T) {
-	// A folder in the file's place is what no user, root included, can rename a file over.
-	dir := t.TempDir()
-	path := filepath.Join(dir, genfile.Name)
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
+	root := t.TempDir()
+	dir := func(name string) string {
+		path := filepath.Join(root, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
-	change := output.Change{Path: path, Content: []byte("new")}
-	if err := change.Apply(); err == nil {
+	replaced := write(t, dir("replaced"), ours+"// old\n")
+	removed := write(t, dir("removed"), ours)
+	created := filepath.Join(dir("created"), genfile.Name)
+	changes := []output.Change{
+		{Path: replaced, Content: []byte("new")},
+		{Path: removed},
+		{Path: created, Content: []byte("new")},
+	}
+	intact := func() {
+		t.Helper()
+		for path, want := range map[string]string{replaced: ours + "// old\n", removed: ours} {
+			if got, err := os.ReadFile(path); err != nil || string(got) != want {
+				t.Errorf("%s holds %q, %v", path, got, err)
+			}
+		}
+		if _, err := os.Stat(created); !os.IsNotExist(err) {
+			t.Errorf("%s was created: %v", created, err)
+		}
+		left, _ := filepath.Glob(filepath.Join(root, "*", ".*"))
+		if len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+
+	// A folder that does not exist fails while nothing has been replaced yet.
+	if err := output.Apply(append(changes[:3:3], output.Change{Path: filepath.Join(root, "none", genfile.Name), Content: []byte("new")})); err == nil {
 		t.Error("no error")
 	}
-	entries, _ := os.ReadDir(dir)
-	if len(entries) != 1 || !entries[0].IsDir() {
-		t.Errorf("the folder holds %v", entries)
+	intact()
+
+	// A file that is gone when it is to be removed fails after the others were replaced.
+	if err := output.Apply(append(changes[:3:3], output.Change{Path: filepath.Join(dir("gone"), genfile.Name)})); err == nil {
+		t.Error("no error")
 	}
+	intact()
 }
 
 func TestApplyWithoutContentRemoves(t *testing.T) {
 	path := write(t, t.TempDir(), ours)
-	if err := (output.Change{Path: path}).Apply(); err != nil {
+	if err := output.Apply([]output.Change{{Path: path}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {

@@ -5,7 +5,9 @@ import (
 	"go/token"
 	"strings"
 
+	"github.com/millrace-go/millrace/gen/diag"
 	"github.com/millrace-go/millrace/gen/directive"
+	"github.com/millrace-go/millrace/gen/internal/genfile"
 )
 
 // handler is a function with its directive.
@@ -20,6 +22,14 @@ func (h handler) name() string {
 		return t + "." + h.decl.Name.Name
 	}
 	return h.decl.Name.Name
+}
+
+// place is the handler's name, which findings about the function as a whole point at.
+func (h handler) place() place { return place{h.decl.Name.Pos(), h.decl.Name.End()} }
+
+// token is the token of the directive that gives key.
+func (h handler) token(key string) place {
+	return place{h.directive.KeyPos(key), h.directive.KeyEnd(key)}
 }
 
 // receiverName returns the receiver's type name as it is written, "" for a function.
@@ -49,17 +59,18 @@ func (r *resolver) collect() []handler {
 	for _, f := range r.src.Files {
 		handlers = append(handlers, r.collectFile(f)...)
 	}
-	for _, f := range r.src.Outside {
-		why := "build constraints keep this file out of the package, so its handler could not be mounted everywhere"
-		if strings.HasSuffix(r.position(f.Package).Filename, "_test.go") {
-			why = "a test file is not part of the package that others import"
+	for _, o := range r.src.Outside {
+		code, why := diag.OutsideBuild, "build constraints keep this file out of the package, so its handler could not be mounted everywhere; move the handler"
+		switch {
+		case strings.HasSuffix(o.Path, "_test.go"):
+			code, why = diag.InTest, "a test file is not part of the package that others import; move the handler"
+		case genfile.Is(o.Path):
+			code, why = diag.InGenerated, "the next run writes this file anew; move the handler"
 		}
-		for _, group := range f.Comments {
-			for _, c := range group.List {
-				if _, errs, ours := directive.Parse(c.Slash, c.Text); ours {
-					r.report(errs)
-					r.errorf(c.Slash, "no subscription is generated here: %s; move the handler", why)
-				}
+		for _, c := range o.Comments {
+			if _, errs, ours := directive.Parse(c.Slash, c.Text); ours {
+				r.reportDirective(errs)
+				r.report(code, place{c.Pos(), c.End()}, "no subscription is generated here: %s", why)
 			}
 		}
 	}
@@ -77,12 +88,13 @@ func (r *resolver) collectFile(f *ast.File) []handler {
 			if !ours {
 				continue
 			}
-			r.report(errs)
-			switch {
+			r.reportDirective(errs)
+			switch at := (place{c.Pos(), c.End()}); {
 			case owner.decl == nil:
-				r.errorf(c.Slash, "%s: it belongs in the doc comment of a function, directly above its func", owner.complaint())
+				r.report(diag.NotOnFunction, at, "%s: it belongs in the doc comment of a function, directly above its func", owner.complaint())
 			case first.IsValid():
-				r.errorf(c.Slash, "a second directive on %s (the first is on line %d): a function has one", owner.decl.Name.Name, r.position(first).Line)
+				r.add(diag.SecondDirective, at, []diag.Related{{Pos: r.position(first), Message: "the first"}},
+					"a second directive on %s: a function has one; write another function that calls this one", owner.decl.Name.Name)
 			case len(errs) == 0:
 				handlers = append(handlers, handler{owner.decl, d})
 			}
@@ -92,12 +104,6 @@ func (r *resolver) collectFile(f *ast.File) []handler {
 		}
 	}
 	return handlers
-}
-
-func (r *resolver) report(errs []directive.Error) {
-	for _, e := range errs {
-		r.errorf(e.Pos, "%s", e.Message)
-	}
 }
 
 // owner is what a comment group documents: a function, something else, or nothing.

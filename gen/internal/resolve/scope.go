@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,11 +29,15 @@ func (s scope) lookup(name string) (token.Pos, bool) {
 // must not be the first to notice a collision, and must not give another file either.
 func declarations(src *load.Source) scope {
 	s := scope{}
-	for _, files := range [][]*ast.File{src.Files, src.Outside} {
-		for _, f := range files {
-			if f.Name.Name == src.Name {
-				s.addFile(f)
-			}
+	files := slices.Clone(src.Files)
+	for _, o := range src.Outside {
+		if o.File != nil {
+			files = append(files, o.File)
+		}
+	}
+	for _, f := range files {
+		if f.Name.Name == src.Name {
+			s.addFile(f)
 		}
 	}
 	return s

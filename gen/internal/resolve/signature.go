@@ -3,6 +3,9 @@ package resolve
 import (
 	"go/ast"
 	"go/types"
+
+	"github.com/millrace-go/millrace/gen/diag"
+	"github.com/millrace-go/millrace/gen/model"
 )
 
 const acceptedShapes = "a handler is func(ctx, T) R, func(ctx, app.State[S], T) R or func (s *S) H(ctx, T) R, " +
@@ -10,7 +13,7 @@ const acceptedShapes = "a handler is func(ctx, T) R, func(ctx, app.State[S], T) 
 
 // signature is what the generated call depends on.
 type signature struct {
-	shape        Shape
+	shape        model.Shape
 	returnsError bool
 	// receiver is the name of the receiver's type.
 	receiver string
@@ -20,56 +23,66 @@ type signature struct {
 // signature checks the handler's signature and reports what is wrong with it.
 func (r *resolver) signature(h handler) (signature, bool) {
 	name := h.decl.Name
-	fail := func(format string, args ...any) (signature, bool) {
-		r.errorf(name.Pos(), format, args...)
+	fail := func(code diag.Code, format string, args ...any) (signature, bool) {
+		r.report(code, h.place(), format, args...)
 		return signature{}, false
 	}
 	if name.Name == "_" || h.decl.Recv == nil && (name.Name == "init" || name.Name == "main") {
-		return fail("%s cannot be a handler: give the function a name of its own", name.Name)
+		return fail(diag.NoHandlerName, "%s cannot be a handler: give the function a name of its own", name.Name)
 	}
 	if h.decl.Type.TypeParams != nil {
-		return fail("%s has type parameters: write a function for the one type that the subscription carries, and call the generic one from it", name.Name)
+		return fail(diag.Generic, "%s has type parameters: write a function for the one type that the subscription carries, and call the generic one from it", name.Name)
 	}
 	fn, receiver := r.object(h.decl)
 	if r.typeErrors(h.decl, fn) {
 		return signature{}, false
 	}
 	if fn == nil {
-		return fail("%s is declared more than once", h.name())
+		return r.redeclared(h)
 	}
 	sig := fn.Signature()
 	s := signature{}
 	params := sig.Params()
 	if recv := sig.Recv(); recv != nil {
 		if _, ok := types.Unalias(recv.Type()).(*types.Pointer); !ok {
-			return fail("the receiver of %s is a value: make it a pointer, func (s *%s) %s", h.name(), receiverName(h.decl), name.Name)
+			return fail(diag.ValueReceiver, "the receiver of %s is a value: make it a pointer, func (s *%s) %s", h.name(), receiverName(h.decl), name.Name)
 		}
 		if receiver == nil || receiver.TypeParams().Len() > 0 {
-			return fail("the receiver of %s has type parameters: write a function or a type for the one that the subscription carries", h.name())
+			return fail(diag.Generic, "the receiver of %s has type parameters: write a function or a type for the one that the subscription carries", h.name())
 		}
-		s.shape, s.receiver = Method, receiver.Obj().Name()
+		s.shape, s.receiver = model.Method, receiver.Obj().Name()
 	} else if params.Len() == 3 && isNamed(params.At(1).Type(), runtimePath, "State") {
-		s.shape = State
+		s.shape = model.State
 	}
 	want := 2
-	if s.shape == State {
+	if s.shape == model.State {
 		want = 3
 	}
 	if sig.Results().Len() != 1 || params.Len() != want || sig.Variadic() || !isNamed(params.At(0).Type(), "context", "Context") {
-		return fail("%s has the wrong signature: %s", h.name(), acceptedShapes)
+		return fail(diag.Signature, "%s has the wrong signature: %s", h.name(), acceptedShapes)
 	}
 	s.payload = params.At(want - 1).Type()
 	if isNamed(s.payload, runtimePath, "State") {
-		return fail("%s takes its state but no payload: %s", h.name(), acceptedShapes)
+		return fail(diag.Signature, "%s takes its state but no payload: %s", h.name(), acceptedShapes)
 	}
 	switch result := sig.Results().At(0).Type(); {
 	case isNamed(result, outcomePath, "HandlerOutcome"):
 	case types.Identical(result, types.Universe.Lookup("error").Type()):
 		s.returnsError = true
 	default:
-		return fail("%s returns %s: %s", h.name(), types.TypeString(result, types.RelativeTo(r.src.Types)), acceptedShapes)
+		return fail(diag.Signature, "%s returns %s: %s", h.name(), types.TypeString(result, types.RelativeTo(r.src.Types)), acceptedShapes)
 	}
 	return s, true
+}
+
+// redeclared reports the function whose name another declaration has.
+func (r *resolver) redeclared(h handler) (signature, bool) {
+	var related []diag.Related
+	if pos, ok := r.declared.lookup(h.decl.Name.Name); ok && h.decl.Recv == nil && pos != h.decl.Name.Pos() {
+		related = []diag.Related{{Pos: r.position(pos), Message: "also"}}
+	}
+	r.add(diag.Redeclared, h.place(), related, "%s is declared more than once", h.name())
+	return signature{}, false
 }
 
 // object finds what the type check made of the declaration. It is nil where another declaration has taken its name.
@@ -104,7 +117,7 @@ func (r *resolver) typeErrors(decl *ast.FuncDecl, fn *types.Func) bool {
 	found := false
 	for _, e := range r.src.TypeErrors {
 		if from <= e.Pos && e.Pos < to {
-			r.findings.Add(e.Position, "%s", e.Message)
+			r.findings.Add(diag.Diagnostic{Code: diag.TypeError, Pos: e.Position, Message: e.Message})
 			found = true
 		}
 	}
@@ -114,10 +127,10 @@ func (r *resolver) typeErrors(decl *ast.FuncDecl, fn *types.Func) bool {
 	if !r.typeErrorsShown {
 		r.typeErrorsShown = true
 		for _, e := range r.src.TypeErrors {
-			r.findings.Add(e.Position, "%s", e.Message)
+			r.findings.Add(diag.Diagnostic{Code: diag.TypeError, Pos: e.Position, Message: e.Message})
 		}
 	}
-	r.errorf(decl.Name.Pos(), "the signature of %s uses a type that does not compile", decl.Name.Name)
+	r.report(diag.TypeError, place{decl.Name.Pos(), decl.Name.End()}, "the signature of %s uses a type that does not compile", decl.Name.Name)
 	return true
 }
 
