@@ -61,8 +61,12 @@ func handover(t *testing.T, target Target, rolling bool) {
 	first.start(t)
 	for _, r := range relays {
 		r.publish(t, first, "parked", parkedMessages)
+	}
+	for _, r := range relays {
 		await(t, r.name+": the messages wait for their delay", func(ctx context.Context) bool { return r.kept(ctx, target) == parkedMessages })
 		r.publish(t, first, "running", runningMessages)
+	}
+	for _, r := range relays {
 		await(t, r.name+": all handlers run", func(context.Context) bool { return r.first.count() == parkedMessages+runningMessages })
 		r.publish(t, first, "waiting", waitingMessages)
 	}

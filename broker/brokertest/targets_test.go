@@ -15,13 +15,17 @@ import (
 )
 
 // TestMain runs two tests side by side for each server, however few processors there are: they wait far more than they
-// compute.
+// compute. Under the race detector it is one, because there they compute.
 func TestMain(m *testing.M) {
+	parallel := 8
+	if underRace {
+		parallel = 4
+	}
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == parallelFlag })
 	if !given {
-		if err := flag.Set(parallelFlag, strconv.Itoa(8)); err != nil {
+		if err := flag.Set(parallelFlag, strconv.Itoa(parallel)); err != nil {
 			panic(err)
 		}
 	}
