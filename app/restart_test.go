@@ -61,3 +61,34 @@ func TestAReplacedProcessThatReadAheadKeepsTheOrder(t *testing.T) {
 		})
 	}
 }
+
+// The read of a process that has stopped is over: what is published right after the stop is new to the next process, and
+// comes to it at once.
+func TestWhatIsPublishedRightAfterAStopIsNew(t *testing.T) {
+	for _, claim := range []time.Duration{0, time.Minute} {
+		t.Run(fmt.Sprintf("claim=%s", claim), func(t *testing.T) {
+			apptest.Paused(t, func(h *apptest.H) {
+				for i := range 50 {
+					stopped := newService(h, h.Broker())
+					stopped.mount(streamrt.Spec{Claim: claim}, ack)
+					cancel, done := stopped.run()
+					stopped.Advance(100 * time.Millisecond)
+					if _, err := stopped.stop(cancel, done); err != nil {
+						t.Fatal(err)
+					}
+					next := newService(h, h.Broker())
+					next.mount(streamrt.Spec{Claim: claim}, ack)
+					next.publish("x")
+					cancel, done = next.run()
+					next.Advance(time.Second)
+					if len(next.runs) != 1 || next.runs[0].Attempt != 1 || next.runs[0].Losses != 0 {
+						t.Fatalf("after %d stops: %+v", i+1, next.runs)
+					}
+					if _, err := next.stop(cancel, done); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}

@@ -4,6 +4,10 @@
 //
 // It lacks what miniredis lacks: XREADGROUP CLAIM, CLIENT UNBLOCK, ACL, CONFIG and a few others. Where the broker knows
 // another way it takes it here, as it does on an older server.
+//
+// A blocked read ends with its connection, as on a real server. What is added in the very moment in which a connection is
+// closed, before the server has been told, may still be given to its read: the entry then waits for the liveness time, as
+// one of a process that died, and that counts as a loss.
 package embedded
 
 import (

@@ -1,6 +1,7 @@
 package redisbroker_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/broker/redistest"
 )
 
 // behind leaves n trimmed entries pending under a peer that is alive, and one whole entry of a dead one behind them. All
@@ -59,6 +61,48 @@ func TestTrimmedEntriesOfALivingPeerHideNothing(t *testing.T) {
 				left := client.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-", End: "+", Count: int64(n) + 1, Consumer: "alive"}).Val()
 				if len(left) != n {
 					t.Errorf("the peer has %d of its %d entries left", len(left), n)
+				}
+			})
+		}
+	})
+}
+
+// However much is pending, a look takes the server so little time that the commands of others hardly wait for it.
+func TestALookAtAHundredThousandPendingEntriesIsShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred thousand entries on each server")
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) { // the embedded server keeps no slow log
+		const n, longest = 100_000, 50 * time.Millisecond
+		client := server.Client()
+		b := redisbroker.Standalone(server.URL(), redisbroker.Liveness(ttl))
+		t.Cleanup(func() { _ = b.Close(context.Background()) })
+		for _, source := range []broker.Source{{Claim: time.Second}, {}} {
+			t.Run(fmt.Sprint("claim=", source.Claim), func(t *testing.T) {
+				client.FlushDB(t.Context())
+				source.Block = 200 * time.Millisecond
+				f := open(t, client, b, source)
+				id := f.behind(n)
+				stop := f.start()
+				if err := client.ConfigSet(t.Context(), "slowlog-log-slower-than", fmt.Sprint(longest.Microseconds())).Err(); err != nil {
+					t.Fatal(err)
+				}
+				client.Do(t.Context(), "SLOWLOG", "RESET")
+				f.collect(1)
+				stop()
+				f.sub.Stop(t.Context())
+				if err := f.sub.Release(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				slow, err := client.SlowLogGet(t.Context(), 10).Result()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range slow {
+					t.Errorf("%v took %s", s.Args[:min(len(s.Args), 12)], s.Duration)
+				}
+				if p := f.pending(); len(p) == 0 || client.XLen(t.Context(), "s").Val() != 1 {
+					t.Errorf("%s: pending %v", id, p)
 				}
 			})
 		}
