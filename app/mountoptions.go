@@ -17,6 +17,7 @@ type policy struct {
 	hasMaxDeliveries bool
 	concurrency      int
 	prefetch         int
+	hasPrefetch      bool
 	maxParked        int
 	codec            Codec
 	hasCodec         bool
@@ -100,8 +101,13 @@ func Backoff(b BackoffPolicy) MountOption { return mountOption(func(p *policy) {
 func Concurrency(n int) MountOption { return mountOption(func(p *policy) { p.concurrency = n }) }
 
 // Prefetch reads n new messages ahead of the handler slots, so that a slot that becomes free need not wait for the
-// server. What was read ahead is this process's until it is handled or handed back. The default is 0.
-func Prefetch(n int) MountOption { return mountOption(func(p *policy) { p.prefetch = n }) }
+// server; 0 reads none ahead. What was read ahead is this process's until it is handled or handed back: if the process
+// dies, each of those messages is charged with one owner. By default a mount of a stream reads as many ahead as its slots
+// finish within 5 ms at the pace that they have shown, at most 1,000: none for slow handlers, none until there is a pace,
+// and none on lists and channels.
+func Prefetch(n int) MountOption {
+	return mountOption(func(p *policy) { p.prefetch, p.hasPrefetch = n, true })
+}
 
 // MaxParked bounds the messages that wait in memory for their delay, 10,000 by default. Messages in handlers may come to
 // wait, too, so no more are taken than still have a place: when n wait, reading pauses. It means nothing where the

@@ -46,7 +46,7 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 	first := r.mounts[0]
 	log := first.on.app.log.With("mount", r.name())
 	config := dispatch.Config{
-		Name: r.name(), Source: first.source, MaxParked: first.policy.maxParked, Prefetch: first.policy.prefetch,
+		Name: r.name(), Source: first.source, MaxParked: first.policy.maxParked, Prefetch: dispatch.Adaptive,
 		UnknownDelay: defaultUnknownDelay, UnknownTimeout: defaultUnknownTimeout,
 		Holdings: dispatch.NewHoldings(), Logger: log,
 	}
@@ -54,7 +54,9 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 	for _, mt := range r.mounts {
 		config.Routes = append(config.Routes, mt.route())
 		packs = packs || mt.policy.hasMaxDeliveries
-		config.Prefetch = max(config.Prefetch, mt.policy.prefetch)
+		if mt.policy.hasPrefetch {
+			config.Prefetch = max(config.Prefetch, mt.policy.prefetch)
+		}
 		config.MaxParked = max(config.MaxParked, mt.policy.maxParked)
 		if mt.policy.unknownDelay > 0 {
 			config.UnknownDelay = mt.policy.unknownDelay

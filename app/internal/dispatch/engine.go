@@ -36,7 +36,8 @@ type Config struct {
 	// Routes are the mounts that share the source: one, or several that take different tasks. The engine has as many
 	// handler slots as they have together.
 	Routes []Route
-	// MaxParked is at least 1. Prefetch is how many new entries are read ahead of the slots.
+	// MaxParked is at least 1. Prefetch is how many new entries are read ahead of the slots, Adaptive as many as the slots
+	// finish at their own pace within a moment.
 	MaxParked, Prefetch int
 	// UnknownDelay is how long a message that nobody here knows is put off at first, UnknownTimeout how long it may stay
 	// unknown.
@@ -66,7 +67,9 @@ type Engine struct {
 	// fence orders a test's memory accesses against those of handlers; nil outside of tests.
 	fence *Fence
 	room  *room
-	work  chan *item
+	// pace is nil where it is fixed how many entries are read ahead.
+	pace *pace
+	work chan *item
 	// reruns are parked messages that run again in place.
 	reruns chan *item
 	// recalled are suspects whose turn has come; it has a place for all that can be aside.
@@ -103,21 +106,33 @@ func New(config Config, sub broker.Subscription) *Engine {
 	for i := range config.Routes {
 		slots += config.Routes[i].Concurrency
 	}
+	ahead, adaptive := config.Prefetch, false
+	if ahead == Adaptive {
+		// What is taken from a list or a channel is on nobody else's books.
+		ahead, adaptive = 0, capabilities.Refetches
+	}
+	most := ahead
+	if adaptive {
+		most = maxAhead
+	}
 	e := &Engine{
 		config:   config,
 		caps:     capabilities,
 		sub:      sub,
 		log:      config.Logger,
-		room:     newRoom(slots, config.Prefetch, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
-		work:     make(chan *item, slots+config.Prefetch),
+		room:     newRoom(slots, ahead, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
+		work:     make(chan *item, slots+most),
 		reruns:   make(chan *item),
-		recalled: make(chan *item, 2*slots+config.Prefetch+maxAside),
+		recalled: make(chan *item, 2*slots+most+maxAside),
 		slots:    make([]slot, slots),
 		holdings: config.Holdings,
 		parking:  newParking(),
 		readDone: make(chan struct{}),
 		stopping: make(chan struct{}),
 		stopped:  make(chan struct{}),
+	}
+	if adaptive {
+		e.pace = &pace{e.slots}
 	}
 	e.addRoutes()
 	if capabilities.KeepsPending {

@@ -44,6 +44,9 @@ func (e *Engine) read(ctx context.Context) {
 			// No new read begins before the subscription knows; then a read only returns what is left over.
 			<-e.stopped
 		}
+		if e.pace != nil {
+			e.room.ahead = e.pace.ahead()
+		}
 		want := e.room.free()
 		switch now := time.Now(); {
 		case want.Back > 0:
@@ -56,7 +59,7 @@ func (e *Engine) read(ctx context.Context) {
 			}
 			continue
 		}
-		if want.New == 0 && !stopping {
+		if !e.room.worthwhile(want.New) && !stopping {
 			if parked := e.room.full(); parked && !full {
 				e.log.Warn("as many messages wait for their delay as MaxParked allows: reading pauses",
 					"parked", e.room.maxParked)

@@ -16,13 +16,18 @@ const maxAside = 100
 // room counts what is in hand, so that the reader never takes more than has a place. Its methods are safe for
 // concurrent use.
 type room struct {
-	slots, ahead, maxParked int64
+	slots, maxParked int64
+	// ahead is how many new entries may wait for a slot. It belongs to the reader where pace sets it.
+	ahead int64
 	// parks: delays are kept in memory, so whatever is in hand may come to be parked.
 	parks bool
 
 	// running were handed to a worker, settling ended and wait for their settlement, parked wait for their time or for
 	// the copy that ends it, aside are suspects that wait for their turn.
 	running, settling, parked, aside atomic.Int64
+
+	// troubled: the server takes no settlements, so that nothing is read ahead.
+	troubled atomic.Bool
 
 	// wake tells the reader that there may be room again. One token is enough: the reader counts anew.
 	wake chan struct{}
@@ -34,10 +39,20 @@ func newRoom(slots, ahead, maxParked int, parks bool) *room {
 	}
 }
 
+// worthwhile reports whether so many new entries are worth a read. One at a time would cost a round trip each: while
+// enough of what was read ahead is left to keep the slots busy, the reader waits for more room.
+func (r *room) worthwhile(n int) bool {
+	return n > 0 && (int64(n) > r.ahead/2 || r.running.Load() < r.slots)
+}
+
 // free is how many more deliveries have a place: new ones may wait for a slot where reading ahead is on, others may not.
 func (r *room) free() broker.Want {
 	running, settling, aside := r.running.Load(), r.settling.Load(), r.aside.Load()
-	n := min(r.slots+r.ahead-running, r.slots+r.ahead+backlog-running-settling, r.slots+maxAside-aside)
+	ahead := r.ahead
+	if r.troubled.Load() {
+		ahead = 0
+	}
+	n := min(r.slots+ahead-running, r.slots+ahead+backlog-running-settling, r.slots+maxAside-aside)
 	if r.parks {
 		n = min(n, r.maxParked-r.parked.Load()-running-aside)
 	}

@@ -141,6 +141,7 @@ func (s *settler) settle(ctx context.Context) {
 			}
 		}
 	}
+	s.e.room.troubled.Store(failure != nil || s.failed.len() > 0)
 	if failure != nil {
 		s.errs.failed(failure)
 	} else if s.failed.len() == 0 {

@@ -3,11 +3,16 @@ package dispatch
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // slot is one handler slot. Its deliveries run one after the other under one context, which is replaced when it has
 // ended for the loss of a delivery: a context for each would cost several allocations a message.
 type slot struct {
+	// took is how long the deliveries of this slot have taken lately, in nanoseconds, 0 for none so far; began is when the
+	// one that runs did, 0 for none.
+	took, began atomic.Int64
+
 	mu      sync.Mutex // guards what follows; not held while a handler runs
 	current *item
 	ctx     context.Context
@@ -16,6 +21,7 @@ type slot struct {
 
 // begin puts the delivery into the slot and returns the context that it runs under.
 func (s *slot) begin(base context.Context, it *item) context.Context {
+	s.began.Store(elapsed())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = it
@@ -27,6 +33,7 @@ func (s *slot) begin(base context.Context, it *item) context.Context {
 
 // finish takes the delivery out and reports whether it was still there: a shutdown may have given it up.
 func (s *slot) finish(it *item) bool {
+	s.measure(elapsed() - s.began.Swap(0))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != it {

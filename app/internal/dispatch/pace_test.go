@@ -1,0 +1,76 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+)
+
+// slotsThatTook are slots whose deliveries have all taken so long.
+func slotsThatTook(n int, took time.Duration) []slot {
+	slots := make([]slot, n)
+	for i := range slots {
+		slots[i].measure(int64(took))
+	}
+	return slots
+}
+
+func TestAsMuchIsReadAheadAsTheSlotsFinishWithinAMoment(t *testing.T) {
+	for _, c := range []struct {
+		slots int
+		took  time.Duration
+		want  int64
+	}{
+		{10, time.Millisecond, 50},
+		{1, 100 * time.Microsecond, 50},
+		{10, 50 * time.Millisecond, 1},
+		{10, 51 * time.Millisecond, 0},
+		{2, 500 * time.Millisecond, 0},
+		{100, 0, maxAhead},
+	} {
+		p := pace{slotsThatTook(c.slots, c.took)}
+		if got := p.ahead(); got != c.want {
+			t.Errorf("%d slots that take %s each: %d are read ahead, want %d", c.slots, c.took, got, c.want)
+		}
+	}
+	if got := (&pace{make([]slot, 10)}).ahead(); got != 0 {
+		t.Errorf("%d are read ahead before anything was measured", got)
+	}
+}
+
+func TestSlotsThatAreStuckAreNotReadAheadFor(t *testing.T) {
+	p := pace{slotsThatTook(4, time.Microsecond)}
+	for i := range p.slots {
+		p.slots[i].began.Store(elapsed() - int64(time.Minute))
+	}
+	if got := p.ahead(); got != 0 {
+		t.Errorf("%d are read ahead of handlers that have been running for a minute", got)
+	}
+}
+
+func TestOneSlowDeliveryDoesNotChangeThePace(t *testing.T) {
+	slots := slotsThatTook(1, time.Millisecond)
+	slots[0].measure(int64(9 * time.Millisecond))
+	if got := time.Duration(slots[0].took.Load()); got != 2*time.Millisecond {
+		t.Errorf("after 1 ms for long and 9 ms once it is %s", got)
+	}
+}
+
+func TestAReadIsNotWorthAFewEntriesWhileTheSlotsAreBusy(t *testing.T) {
+	r := newRoom(10, 100, 1000, false)
+	r.running.Store(70) // 10 run, 60 wait
+	if n := r.free().New; n != 40 || r.worthwhile(n) {
+		t.Errorf("%d more are read although most of what was read ahead is left", n)
+	}
+	r.running.Store(55)
+	if n := r.free().New; n != 55 || !r.worthwhile(n) {
+		t.Errorf("%d more are not read", n)
+	}
+	r.running.Store(9)
+	if n := r.free().New; !r.worthwhile(n) {
+		t.Error("a slot is free, and nothing is read")
+	}
+	r.troubled.Store(true)
+	if n := r.free().New; n != 1 {
+		t.Errorf("%d are read where nothing can be settled, want as many as there are slots", n)
+	}
+}
