@@ -163,9 +163,6 @@ func (b *Broker) Resolve(s broker.Source) broker.Source {
 	} else {
 		s.Key = b.ResolveKey(s.Key)
 	}
-	if s.OutRetry != "" {
-		s.OutRetry = b.ResolveKey(s.OutRetry)
-	}
 	if s.DelaySet != "" {
 		s.DelaySet = b.ResolveKey(s.DelaySet)
 	}

@@ -52,7 +52,10 @@ func (b *Broker) subscribeChannel(ctx context.Context, config broker.Config) (br
 		client: client, pool: b.connections, log: config.Logger, backlog: newBacklog(), stop: make(chan struct{}),
 	}
 	c.receiver = newReceiver(c.source, client, c.log, c.received)
-	err = c.checkPermissions(ctx)
+	err = c.checkDeadLetter()
+	if err == nil {
+		err = c.checkPermissions(ctx)
+	}
 	if err == nil {
 		err = c.receiver.open(ctx)
 	}
@@ -60,6 +63,15 @@ func (b *Broker) subscribeChannel(ctx context.Context, config broker.Config) (br
 		return nil, fmt.Errorf("%s %q at %s: %w", c.source.Structure, c.source.Key, c.address, err)
 	}
 	return c, nil
+}
+
+// checkDeadLetter refuses a pattern that would read what it has buried.
+func (c *channel) checkDeadLetter() error {
+	dead := c.config.DeadLetter
+	if c.source.Structure != broker.StructurePattern || dead == "" || !matches(c.source.Key, dead) {
+		return nil
+	}
+	return fmt.Errorf("the dead letter %q is a channel that the pattern matches, so what is buried would be read again for ever; name another one", dead)
 }
 
 // Capabilities: nothing is acknowledged, and a copy is for this consumer alone, since every other one that subscribes has

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -241,7 +242,11 @@ func TestADeadLetterIsHeardOrNot(t *testing.T) {
 				Reason: broker.ReasonRejected, Source: "prices", Error: everyByte, Attempts: 3,
 			}})
 		}
-		if got := bury(); got != broker.Unheard {
+		want := broker.Unheard
+		if strings.HasPrefix(b.Address(), "cluster") {
+			want = broker.Done // the server that was asked does not know who listens to the others
+		}
+		if got := bury(); got != want {
 			t.Errorf("nobody listens: %v", got)
 		}
 		letters := listen(t, b, broker.Source{Key: "dead"})
@@ -294,6 +299,15 @@ func TestACopyOfAPatternLeavesItsCountersBehindWhereItLeaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAPatternThatReadsItsOwnDeadLettersIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, _ *redis.Client, b *redisbroker.Broker) {
+		_, err := b.Subscribe(t.Context(), newListener(t).config(b, broker.Source{Structure: broker.StructurePattern, Key: "d*", OutRetry: "again"}))
+		if err == nil || !strings.Contains(err.Error(), `pattern "d*"`) || !strings.Contains(err.Error(), `the dead letter "dead"`) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestAnEnvelopeThatCannotBeReadHarmsNobody(t *testing.T) {
@@ -558,6 +572,21 @@ func TestAMissingRightOfAChannelIsNamedAtTheStart(t *testing.T) {
 var documentedForChannels = []string{
 	"+ping", "+hello", "+select", "+evalsha", "+script|load", "+time",
 	"+subscribe", "+psubscribe", "+ssubscribe", "+publish", "+spublish",
+}
+
+func TestTheGuideListsTheRightsOfAChannel(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(guide), "`resetchannels`")
+	_, block, _ = strings.Cut(block, "```text\n")
+	block, _, _ = strings.Cut(block, "```")
+	listed := slices.DeleteFunc(strings.Fields(block), func(right string) bool { return right[0] == '&' })
+	slices.Sort(listed)
+	if want := slices.Sorted(slices.Values(documentedForChannels)); !slices.Equal(listed, want) {
+		t.Errorf("docs/reliability.md lists\n%v, the tests run with\n%v", listed, want)
+	}
 }
 
 // userWith returns a broker whose user has these rules and no others.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-
-	"github.com/millrace-go/millrace/broker"
 )
 
 // checkPermissions asks the server what the subscription needs and the user may not do (redis.acl_check_cmd), because no
@@ -17,11 +15,8 @@ func (c *channel) checkPermissions(ctx context.Context) error {
 		publish(c.config.DeadLetter)
 		needs = append(needs, []string{"TIME"})
 	}
-	own := c.source.Structure != broker.StructurePattern
-	if own {
-		publish(c.source.Key)
-	} else if c.source.OutRetry != "" {
-		publish(c.source.OutRetry)
+	if out := c.copiesTo(); out != "" {
+		publish(out)
 	}
 	args := permittedScript.args(4 * len(needs))
 	for _, words := range needs {
@@ -41,14 +36,7 @@ func (c *channel) checkPermissions(ctx context.Context) error {
 		if i < 1 || int(i) > len(needs) {
 			return errReply
 		}
-		words := needs[i-1]
-		if own && words[0] == c.publish() && c.config.DeadLetter == "" {
-			// Who retries nothing needs no right to publish.
-			c.log.Warn("the user may not publish on the channel that it reads: no message of it can be retried",
-				"source", c.name(), "command", words[0])
-			continue
-		}
-		refused = append(refused, strings.TrimSpace(strings.Join(words, " ")))
+		refused = append(refused, strings.TrimSpace(strings.Join(needs[i-1], " ")))
 	}
 	if len(refused) == 0 {
 		return nil

@@ -103,16 +103,20 @@ func (c *channel) publication(st *broker.Settlement) (target string, message []b
 		e := burialEnvelope(st)
 		return st.Target, e.seal()
 	}
-	target = c.source.Key
-	if c.source.Structure == broker.StructurePattern {
-		target = c.source.OutRetry
-	}
 	edits := st.Edits
 	if !c.returns() {
 		edits = leaving(edits)
 	}
 	e := editedEnvelope(st.Delivery, edits)
-	return target, e.seal()
+	return c.copiesTo(), e.seal()
+}
+
+// copiesTo is the channel of the copies. A pattern has none by itself.
+func (c *channel) copiesTo() string {
+	if c.source.Structure == broker.StructurePattern {
+		return c.source.OutRetry
+	}
+	return c.source.Key
 }
 
 // leaving are the edits of a copy that leaves its source.
@@ -127,7 +131,7 @@ func leaving(edits broker.Edits) broker.Edits {
 
 // returns tells whether what is copied comes back to this source.
 func (c *channel) returns() bool {
-	return c.source.Structure != broker.StructurePattern || matches(c.source.Key, c.source.OutRetry)
+	return c.source.Structure != broker.StructurePattern || matches(c.source.Key, c.copiesTo())
 }
 
 // publish is the command that reaches the subscribers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -258,6 +259,39 @@ func TestNothingMoreIsSentToAServerThatCannotBeReached(t *testing.T) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
+}
+
+// documentedForPublishing are the rights that docs/publishing.md lists.
+var documentedForPublishing = []string{
+	"+xadd", "+lpush", "+publish", "+spublish", "+evalsha", "+script|load", "+time", "+pttl", "+zadd", "+zrange", "+pexpireat",
+	"+ping", "+hello", "+select", "~key", "~set", "~list", "&name",
+}
+
+func TestAPublisherNeedsTheRightsThatTheGuideLists(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/publishing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "## What a Redis user needs")
+	for _, right := range documentedForPublishing {
+		if plain := strings.ReplaceAll(section, "\\|", "|"); right[0] == '+' && !strings.Contains(plain, right) {
+			t.Errorf("the guide does not list %s", right)
+		}
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		server = server.Own(t)
+		client := server.Client()
+		client.ZAdd(t.Context(), "set", redis.Z{Score: 1, Member: "m"})
+		client.Expire(t.Context(), "set", time.Hour)
+		b := userWith(t, server, documentedForPublishing)
+		publishAll(t, b,
+			out(broker.Stream("key"), "x", broker.MaxLen(9)), out(broker.List("list"), "x"), out(broker.Channel("name"), "x"),
+			out(broker.ShardedChannel("name"), "x"), out(broker.Stream("key"), "x", broker.After("set", time.Minute)))
+		if err := b.Publish(t.Context(), []broker.Outgoing{out(broker.Channel("other"), "x")})[0]; err == nil ||
+			!strings.Contains(err.Error(), "channel other") || !strings.Contains(err.Error(), "NOPERM") {
+			t.Error(err)
+		}
+	})
 }
 
 // BenchmarkPublish sends messages of 200 bytes one by one and as batches of a thousand:

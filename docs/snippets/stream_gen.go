@@ -51,6 +51,20 @@ var BillingTakeMoneySubscription = streamrt.SubscribeMethod(streamrt.Spec{
 	Group:  "billing",
 }, streamrt.Default, (*Billing).TakeMoney)
 
+// BoardShowAnyQuoteSubscription subscribes [Board.ShowAnyQuote] to the channels that match prices.*.
+// It needs its receiver: mount the value that With returns for a *Board.
+var BoardShowAnyQuoteSubscription = streamrt.SubscribeMethodErr(streamrt.Spec{
+	Name:    "snippets.Board.ShowAnyQuote",
+	Pattern: "prices.*",
+}, streamrt.Default, (*Board).ShowAnyQuote)
+
+// BoardShowQuoteSubscription subscribes [Board.ShowQuote] to channel prices.
+// It needs its receiver: mount the value that With returns for a *Board.
+var BoardShowQuoteSubscription = streamrt.SubscribeMethodErr(streamrt.Spec{
+	Name:    "snippets.Board.ShowQuote",
+	Channel: "prices",
+}, streamrt.Default, (*Board).ShowQuote)
+
 // ByClaimSubscription subscribes [ByClaim] to stream reminders.claim as group reminders.
 var ByClaimSubscription = streamrt.Subscribe(streamrt.Spec{
 	Name:   "snippets.ByClaim",
