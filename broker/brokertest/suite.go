@@ -54,6 +54,7 @@ var areas = []area{
 	foreignArea,
 	listsArea,
 	reliableListsArea,
+	channelsArea,
 	troublesArea,
 	idleCostArea,
 }
