@@ -46,6 +46,8 @@ type reliableList struct {
 	// What follows belongs to the goroutine that reads.
 	ids    deliveryIDs
 	unseen unseen
+	// broken is until when the server may move an item for a read that blocked and ended in an error.
+	broken time.Time
 
 	// settled belongs to the goroutine that settles.
 	settled settled
@@ -170,6 +172,7 @@ func (l *reliableList) read(ctx context.Context, want broker.Want) ([]*broker.De
 	stale := func() bool { return l.stopped.Load() || time.Since(began) > l.alive.ttl/3 }
 	data, err := l.reader.pop(ctx, stale, "BLMOVE", l.source.Key, in.list, "RIGHT", "LEFT", seconds(block))
 	if err != nil {
+		l.broken = time.Now().Add(block + unseenMargin)
 		return nil, err
 	}
 	if taken, err = items(data); err != nil || len(taken) == 0 {
@@ -295,17 +298,16 @@ func (l *reliableList) Tasks() []broker.Task {
 // process out of the registry, in one step.
 func (l *reliableList) Release(ctx context.Context, _ []broker.Held) error {
 	defer l.reader.close() //nolint:errcheck // nothing is read any more
-	// Where a read has ended in an error, the server may still move an item for it. The peers look for that.
 	stays := 0
-	if !l.unseen.next.IsZero() {
-		stays = 1
+	if time.Now().Before(l.broken) {
+		stays = 1 // the peers look for what may still come
 	}
 	flights := l.flown()
 	keys := []string{l.source.Key, l.alive.key, l.base + ownersKind, l.settledKey()}
 	for _, in := range slices.Backward(flights) { // the newest first, so that the oldest is taken first
 		keys = append(keys, in.list, in.aside)
 	}
-	args := append(listReleaseScript.args(3+len(flights), keys...), l.token, milliseconds(l.alive.ttl), stays)
+	args := append(listReleaseScript.args(2+len(flights), keys...), l.token, stays)
 	for _, in := range flights {
 		args = append(args, in.member)
 	}

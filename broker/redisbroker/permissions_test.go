@@ -29,8 +29,13 @@ var documented = []string{
 // restricted returns a broker whose user has these rules, less those that are left out.
 func restricted(t *testing.T, server *redistest.Server, without ...string) *redisbroker.Broker {
 	t.Helper()
+	return restrictedTo(t, server, documented, without...)
+}
+
+func restrictedTo(t *testing.T, server *redistest.Server, permitted []string, without ...string) *redisbroker.Broker {
+	t.Helper()
 	rules := []any{"ACL", "SETUSER", "worker", "reset", "on", ">secret"}
-	for _, rule := range documented {
+	for _, rule := range permitted {
 		left := false
 		for _, w := range without {
 			left = left || rule == w

@@ -38,9 +38,14 @@ type mount struct {
 	DeadLetter                 string
 	Concurrency, Prefetch      int
 	Backoff                    time.Duration
+	// Reliable: Stream is the key of a reliable list.
+	Reliable bool
 }
 
 func (m mount) spec() streamrt.Spec {
+	if m.Reliable {
+		return streamrt.Spec{Name: m.Stream, List: m.Stream, Reliable: true, DelaySet: m.DelaySet, Block: m.Block}
+	}
 	return streamrt.Spec{
 		Name: m.Stream, Stream: m.Stream, Group: m.Group, DelaySet: m.DelaySet, Claim: m.Claim, Block: m.Block,
 	}
