@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/broker/embedded"
@@ -37,15 +36,9 @@ const parallelFlag = "test.parallel"
 // embeddedTarget is an empty server inside the process, which ends with the test.
 func embeddedTarget(t testing.TB) Target {
 	server := embedded.NewServer()
-	given := server.Client()
-	options := *given.Options()
-	// A pool that is never exhausted. Whoever waits for a connection takes a timer that the client shares within the
-	// process, and one from another bubble, or from outside, ends the test program.
-	options.PoolSize = 1000
-	client := redis.NewClient(&options)
+	client := server.Client()
 	t.Cleanup(func() {
-		_ = given.Close() // the server goes with them
-		_ = client.Close()
+		_ = client.Close() // the server goes with it
 		server.Close()
 	})
 	return Target{

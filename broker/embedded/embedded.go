@@ -51,6 +51,9 @@ func (s *Server) Client() *redis.Client {
 			}
 			return newPipe(conn), nil
 		},
+		// Nobody waits for a connection: the timers of such waits are shared by all clients of a process, and one that was
+		// made outside a bubble of testing/synctest ends the program that uses it inside.
+		PoolSize:                 1000,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
