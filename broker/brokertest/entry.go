@@ -120,31 +120,51 @@ type state struct {
 // atRest tells that nothing is left that could ever be delivered again.
 func (s state) atRest() bool { return s.pending == 0 && s.delayed == 0 && s.length > 0 && !s.unread }
 
-// look reads the state in one transaction, so that a message on its way from one place to the next is never missed.
+// look reads the state. The stream and its delay set may be in different slots of a cluster, which no transaction can read
+// at one moment: the stream is looked at before and after the set, so that a message on its way from one to the other is
+// never missed.
 func look(ctx context.Context, client redis.UniversalClient, stream, group, delaySet string) (state, error) {
+	before, first, err := lookAtStream(ctx, client, stream, group)
+	if err != nil {
+		return state{}, err
+	}
+	delayed, err := client.ZCard(ctx, delaySet).Result()
+	if err != nil {
+		return state{}, fmt.Errorf("looking at %q: %w", delaySet, err)
+	}
+	s, last, err := lookAtStream(ctx, client, stream, group)
+	s.delayed = delayed
+	s.pending = max(s.pending, before.pending)
+	s.unread = s.unread || before.unread || first != last
+	return s, err
+}
+
+// lookAtStream reads what a stream and its group hold, and the id of the newest entry, in one transaction.
+func lookAtStream(ctx context.Context, client redis.UniversalClient, stream, group string) (s state, last string, err error) {
 	var (
 		pending *redis.XPendingCmd
 		newest  *redis.XMessageSliceCmd
 		groups  *redis.XInfoGroupsCmd
 		length  *redis.IntCmd
-		delayed *redis.IntCmd
 	)
-	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		pending = p.XPending(ctx, stream, group)
 		newest = p.XRevRangeN(ctx, stream, "+", "-", 1)
 		groups = p.XInfoGroups(ctx, stream)
 		length = p.XLen(ctx, stream)
-		delayed = p.ZCard(ctx, delaySet)
 		return nil
 	})
 	if err != nil {
-		return state{}, fmt.Errorf("looking at %q: %w", stream, err)
+		return state{}, "", fmt.Errorf("looking at %q: %w", stream, err)
 	}
-	s := state{pending: pending.Val().Count, delayed: delayed.Val(), length: length.Val(), unread: true}
+	if len(newest.Val()) == 1 {
+		last = newest.Val()[0].ID
+	}
+	s = state{pending: pending.Val().Count, length: length.Val(), unread: true}
 	for _, g := range groups.Val() {
-		if g.Name == group && len(newest.Val()) == 1 {
-			s.unread = g.LastDeliveredID != newest.Val()[0].ID
+		if g.Name == group && last != "" {
+			s.unread = g.LastDeliveredID != last
 		}
 	}
-	return s, nil
+	return s, last, nil
 }

@@ -7,6 +7,7 @@
 package redisbroker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -73,7 +74,7 @@ func Standalone(address string, options ...Option) *Broker {
 // twice; a warning at start names such a mount.
 func Cluster(address string, options ...Option) *Broker {
 	parsed, err := redis.ParseClusterURL(address)
-	if err != nil {
+	if err = cmp.Or(readable(address), err); err != nil {
 		return unusable("Cluster", "redis://host:port?addr=host:port", address, err, options)
 	}
 	return newBroker(newCluster(*parsed), options)
@@ -125,7 +126,7 @@ func unsupported(client redis.UniversalClient) error {
 // unusable is a broker that only reports what is wrong with its URL.
 func unusable(constructor, example, address string, err error, options []Option) *Broker {
 	b := newBroker(newSingle(redis.Options{Addr: "unknown"}), options)
-	b.problems = append(b.problems, fmt.Errorf("redisbroker.%s: the URL is not usable: %w; write %s", constructor, withoutSecret(address, err), example))
+	b.problems = append(b.problems, fmt.Errorf("redisbroker.%s: the URL is not usable: %w; write %s", constructor, cmp.Or(readable(address), err), example))
 	return b
 }
 

@@ -32,7 +32,13 @@ func newSingle(options redis.Options) single {
 	return single{&options}
 }
 
+// failoverName is what go-redis calls the server of a client from NewFailoverClient.
+const failoverName = "FailoverClient"
+
 func (s single) address() string {
+	if s.options.Addr == failoverName {
+		return "the master that a sentinel names"
+	}
 	if s.options.DB != 0 {
 		return fmt.Sprintf("%s/%d", s.options.Addr, s.options.DB)
 	}
@@ -71,12 +77,15 @@ func (s sentinel) client(list *connections) redis.UniversalClient {
 	return c
 }
 
-// withoutSecret says what is wrong with a URL without a word of it that may belong to the password. net/url puts the whole
-// URL into its errors, and takes a password apart that has a slash or the like in it.
-func withoutSecret(address string, err error) error {
-	parsed, parseErr := url.Parse(address)
-	if parseErr != nil || (parsed.User == nil && strings.Contains(address, "@")) {
-		return errors.New("it cannot be parsed; a special character in the password has to be percent-encoded (%2F for a slash)")
+// errUnclear is what is said of a URL that is not the one that was meant. net/url puts the whole of it into its errors.
+var errUnclear = errors.New("it cannot be parsed; a special character in the password has to be percent-encoded (%2F for a slash)")
+
+// readable reports a URL that net/url takes apart in the wrong place, because the password has a slash or the like in it: what
+// it calls the host and the path may be secret.
+func readable(address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Scheme != "unix" && parsed.User == nil && strings.Contains(parsed.Path+parsed.Fragment, "@") {
+		return errUnclear
 	}
-	return err
+	return nil
 }
