@@ -63,6 +63,8 @@ func Play(ctx context.Context, demo func(context.Context, *Stage) error) (string
 		return "", err
 	}
 	defer s.Close()
+	ctx, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
 	err = demo(ctx, s)
 	return out.String(), err
 }
