@@ -13,7 +13,7 @@ import (
 )
 
 // module writes files into an empty module that needs no other one.
-func module(t *testing.T, files map[string]string) string {
+func module(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	files["go.mod"] = "module example.com/m\n\ngo 1.26.0\n"

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -24,13 +27,18 @@ func TestScripts(t *testing.T) {
 	checkout := checkout(t)
 	stub := filepath.Join(checkout, "gen", "testdata", "stub")
 	env := goEnv(t)
+	self, err := exec.LookPath("streamgen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join(checkout, "gen", "testdata", "script"),
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Vars = append(e.Vars, env...)
-			e.Setenv("STUB", stub)
-			e.Setenv("CHECKOUT", checkout)
+			e.Setenv("STREAMGEN", self)
+			e.Setenv("EMPTY", empty)
 			mod := filepath.Join(e.WorkDir, "go.mod")
 			if _, err := os.Stat(mod); err == nil {
 				return nil
@@ -47,6 +55,9 @@ func TestScripts(t *testing.T) {
 			},
 			"truncate": truncate,
 			"crlf":     crlf,
+			"old":      old,
+			"isold":    isOld,
+			"code":     code,
 		},
 	})
 }
@@ -61,6 +72,42 @@ func truncate(ts *testscript.TestScript, _ bool, args []string) {
 func crlf(ts *testscript.TestScript, _ bool, args []string) {
 	content := "\ufeff" + strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(content), 0o666))
+}
+
+// longAgo is what old sets and isold expects.
+var longAgo = time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// old FILE... sets back the time of the last change.
+func old(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		ts.Check(os.Chtimes(ts.MkAbs(name), longAgo, longAgo))
+	}
+}
+
+// isold FILE... expects that nobody has touched the files since.
+func isOld(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		info, err := os.Stat(ts.MkAbs(name))
+		ts.Check(err)
+		if !info.ModTime().Equal(longAgo) {
+			ts.Fatalf("%s was touched at %s", name, info.ModTime())
+		}
+	}
+}
+
+// code N COMMAND... expects the exit code N.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	got := 0
+	var exit *exec.ExitError
+	switch err := ts.Exec(args[1], args[2:]...); {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
 }
 
 func goMod(module, millrace string) string {

@@ -55,9 +55,8 @@ const (
 	Generic       Code = "S302"
 	NoHandlerName Code = "S303"
 	ValueReceiver Code = "S304"
-	Redeclared    Code = "S305"
-	NameTaken     Code = "S306"
-	NameTwice     Code = "S307"
+	NameTaken     Code = "S305"
+	NameTwice     Code = "S306"
 )
 
 // What it takes.
@@ -108,7 +107,6 @@ var titles = map[Code]string{
 	Generic:         "a handler with type parameters",
 	NoHandlerName:   "a function that nobody can name",
 	ValueReceiver:   "a receiver that is no pointer",
-	Redeclared:      "a function declared twice",
 	NameTaken:       "the variable's name is taken",
 	NameTwice:       "two handlers with one variable",
 	RawPayload:      "codec=raw on something other than bytes",

@@ -83,8 +83,9 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Relative returns the finding with its files named as seen from dir.
+// Relative returns the finding with its files named as seen from dir, also where the compiler's message names one.
 func (d Diagnostic) Relative(dir string) Diagnostic {
+	d.Message = strings.ReplaceAll(d.Message, dir+string(filepath.Separator), "")
 	from := func(p *token.Position) {
 		if p.Filename != "" {
 			p.Filename = Relative(dir, p.Filename)
@@ -116,6 +117,9 @@ type List struct {
 // takes a second one for another finding.
 func (l *List) Add(d Diagnostic) {
 	whole(&d.Pos)
+	if d.End.Column == 0 { // behind a line directive there are no columns
+		d.End = token.Position{}
+	}
 	d.Message = oneLine(d.Message)
 	d.Related = slices.Clone(d.Related)
 	for i := range d.Related {

@@ -71,7 +71,8 @@ func TestRelativeNamesEveryFileFromTheFolder(t *testing.T) {
 		return token.Position{Filename: filepath.Join(root, name), Line: 1, Column: 1}
 	}
 	d := diag.Diagnostic{
-		Pos: in("a.go"), End: in("a.go"), Related: []diag.Related{{Pos: in("b.go")}},
+		Message: "declared at " + filepath.Join(root, "a.go") + ":1",
+		Pos:     in("a.go"), End: in("a.go"), Related: []diag.Related{{Pos: in("b.go")}},
 		Fixes: []diag.Fix{{Edits: []diag.Edit{{Pos: in("c.go"), End: in("c.go")}}}},
 	}
 	got := d.Relative(root)
@@ -79,6 +80,9 @@ func TestRelativeNamesEveryFileFromTheFolder(t *testing.T) {
 		if filepath.Dir(p.Filename) != "." {
 			t.Errorf("%s is not relative", p.Filename)
 		}
+	}
+	if got.Message != "declared at a.go:1" {
+		t.Errorf("message %q", got.Message)
 	}
 	if d.Related[0].Pos != in("b.go") || d.Fixes[0].Edits[0].Pos != in("c.go") {
 		t.Errorf("the finding itself was changed: %+v", d)

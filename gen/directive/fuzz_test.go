@@ -19,6 +19,7 @@ func FuzzParse(f *testing.F) {
 		`//stream:subscriber channel=a sharded reliable= codec=fields`,
 		`//stream:subscriber "pattern=a *" foreign task=b`,
 		`// stream : subscriber a=b`,
+		"//stream:subscriber \xb0\"0`0=0",
 		`/*stream:subscriber*/`,
 	} {
 		f.Add(seed)

@@ -33,9 +33,7 @@ func (p *parser) strayQuote(arg ast.DirectiveArg) (end token.Pos, stray bool) {
 	length += wordLength(rest[length:])
 	e := p.found(diag.BadQuote, arg.Pos, `a quote inside a token: a token with blanks is quoted as a whole, as in "stream=orders v2"`)
 	e.End = arg.Pos + token.Pos(i+length)
-	if key, value, ok := strings.Cut(head+inner, "="); ok {
-		e.suggest(printToken(key, value))
-	}
+	e.suggestToken(head + inner)
 	return e.End, true
 }
 
@@ -67,8 +65,8 @@ func (p *parser) brokenQuote(line *ast.Directive) {
 			e := p.found(diag.BadQuote, pos, "a quote encloses a token as a whole and is followed by a blank: write it like %s", `"stream=orders v2"`)
 			e.End = pos + token.Pos(len(quoted)+wordLength(rest))
 			inner, _ := strconv.Unquote(quoted)
-			if key, value, ok := strings.Cut(inner+rest[:wordLength(rest)], "="); ok && strings.HasPrefix(rest, "=") {
-				e.suggest(printToken(key, value)) // "stream"=orders
+			if rest[0] == '=' {
+				e.suggestToken(inner + rest[:wordLength(rest)]) // "stream"=orders
 			}
 			return
 		}
@@ -80,8 +78,16 @@ func (p *parser) openQuote(pos token.Pos, rest string) {
 	e := p.found(diag.BadQuote, pos, "a quoted token does not end, or holds an escape that Go does not know: write it like %s", `"stream=orders v2"`)
 	inner := strings.TrimRightFunc(rest[1:], unicode.IsSpace)
 	e.End = pos + token.Pos(1+len(inner))
-	if key, value, ok := strings.Cut(inner, "="); ok && !strings.ContainsAny(value, "=\"`\\") {
-		e.suggest(printToken(key, value))
+	if _, value, _ := strings.Cut(inner, "="); !strings.ContainsAny(value, "=\"`\\") {
+		e.suggestToken(inner)
+	}
+}
+
+// suggestToken suggests the token, quoted where it has to be, if it begins with a key.
+func (e *Problem) suggestToken(token string) {
+	name, value, _ := strings.Cut(token, "=")
+	if k, known := findKey(name); known && !k.flag && value != "" {
+		e.suggest(printToken(name, value))
 	}
 }
 

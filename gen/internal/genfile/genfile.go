@@ -23,10 +23,17 @@ func Is(path string) bool { return filepath.Base(path) == Name }
 // it is the beginning of ours, the empty file included: there is nothing in it to lose.
 func Ours(content []byte) bool {
 	header := []byte("// " + Header)
+	content = Normal(content)
 	line, _, _ := bytes.Cut(content, []byte("\n"))
-	line = bytes.TrimSuffix(line, []byte("\r"))
 	if rest := bytes.TrimSpace(content); len(rest) < len(header) {
 		return bytes.HasPrefix(header, rest)
 	}
 	return bytes.Equal(line, header)
+}
+
+// Normal takes from content what editors and checkouts on Windows add to it: the byte order mark, and carriage returns
+// at the ends of lines.
+func Normal(content []byte) []byte {
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	return bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n"))
 }

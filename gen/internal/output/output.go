@@ -24,7 +24,7 @@ type Change struct {
 
 // Plan compares what the package in dir has with what it should have, nil for no file at all. It returns false where
 // nothing has to be done: the file is as it should be, or it is somebody else's and nothing is wanted in its place. Line
-// ends do not count, for they are what a checkout on Windows makes of them.
+// ends do not count, for a checkout on Windows has its own.
 func Plan(dir string, want []byte) (Change, bool, error) {
 	path := filepath.Join(dir, genfile.Name)
 	have, err := os.ReadFile(path)
@@ -38,10 +38,7 @@ func Plan(dir string, want []byte) (Change, bool, error) {
 	case !genfile.Ours(have):
 		return Change{}, false, nil
 	}
-	have = bytes.ReplaceAll(have, []byte("\r\n"), []byte("\n"))
-	if have == nil {
-		have = []byte{} // an empty file is a file
-	}
+	have = append([]byte{}, genfile.Normal(have)...) // never nil: an empty file is a file
 	return Change{path, have, want}, want == nil || !bytes.Equal(have, want), nil
 }
 

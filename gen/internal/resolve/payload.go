@@ -77,7 +77,10 @@ func (c *lossCheck) visit(t types.Type, path, owner string) {
 		c.seen[t] = true
 	}
 	what := strings.TrimPrefix(path+" of "+owner, " of ")
-	const wayOut = `take what it stands for, or leave the field out with json:"-"`
+	wayOut := "take what it stands for"
+	if path != "" {
+		wayOut += `, or leave the field out with json:"-"`
+	}
 	switch u := t.Underlying().(type) {
 	case *types.Chan:
 		c.lose("%s is a channel, which no message can fill: %s", what, wayOut)
@@ -98,9 +101,13 @@ func (c *lossCheck) visit(t types.Type, path, owner string) {
 	case *types.Struct:
 		if visible, hidden := c.structure(u, typeName(t)); !visible && hidden {
 			if path == "" {
-				c.lose("%s has no exported field, so every message would leave it empty: export its fields, or give it a method UnmarshalJSON", what)
+				method := "UnmarshalJSON"
+				if c.codec == "cbor" {
+					method = "UnmarshalCBOR"
+				}
+				c.lose("%s has no exported field, so every message would leave it empty: export its fields, or give it a method %s", what, method)
 			} else {
-				c.lose("%s is a %s, which has no exported field, so it would stay empty: %s", what, typeName(t), wayOut)
+				c.lose("%s is of type %s, which has no exported field, so it would stay empty: %s", what, typeName(t), wayOut)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func (r *resolver) signature(h handler) (signature, bool) {
 		return signature{}, false
 	}
 	if fn == nil {
-		return r.redeclared(h)
+		return fail(diag.TypeError, "%s is declared more than once", h.name())
 	}
 	sig := fn.Signature()
 	s := signature{}
@@ -73,16 +73,6 @@ func (r *resolver) signature(h handler) (signature, bool) {
 		return fail(diag.Signature, "%s returns %s: %s", h.name(), types.TypeString(result, types.RelativeTo(r.src.Types)), acceptedShapes)
 	}
 	return s, true
-}
-
-// redeclared reports the function whose name another declaration has.
-func (r *resolver) redeclared(h handler) (signature, bool) {
-	var related []diag.Related
-	if pos, ok := r.declared.lookup(h.decl.Name.Name); ok && h.decl.Recv == nil && pos != h.decl.Name.Pos() {
-		related = []diag.Related{{Pos: r.position(pos), Message: "also"}}
-	}
-	r.add(diag.Redeclared, h.place(), related, "%s is declared more than once", h.name())
-	return signature{}, false
 }
 
 // object finds what the type check made of the declaration. It is nil where another declaration has taken its name.
