@@ -82,7 +82,7 @@ func TestWhatIsPublishedRightAfterAStopIsNew(t *testing.T) {
 					cancel, done = next.run()
 					next.Advance(time.Second)
 					if len(next.runs) != 1 || next.runs[0].Attempt != 1 || next.runs[0].Losses != 0 {
-						t.Fatalf("after %d stops: %+v", i+1, next.runs)
+						t.Fatalf("after %d stops: %+v\n%s\nstopped:\n%s", i+1, next.runs, next.log, stopped.log)
 					}
 					if _, err := next.stop(cancel, done); err != nil {
 						t.Fatal(err)

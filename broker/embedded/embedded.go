@@ -4,16 +4,14 @@
 //
 // It lacks what miniredis lacks: XREADGROUP CLAIM, CLIENT UNBLOCK, ACL, CONFIG and a few others. Where the broker knows
 // another way it takes it here, as it does on an older server.
-//
-// A blocked read ends with its connection, as on a real server. What is added in the very moment in which a connection is
-// closed, before the server has been told, may still be given to its read: the entry then waits for the liveness time, as
-// one of a process that died, and that counts as a loss.
 package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/alicebob/miniredis/v2"
@@ -27,6 +25,9 @@ import (
 type Server struct {
 	redis   *miniredis.Miniredis
 	address string
+	// ends are the server's ends of connections that are being made, by the number that each introduces itself with.
+	ends  sync.Map
+	dials atomic.Int64
 }
 
 // servers numbers the servers of the process, so that their addresses differ.
@@ -37,7 +38,12 @@ func NewServer() *Server {
 	m := miniredis.NewMiniRedis()
 	// Without it no key would ever expire.
 	m.ClockTTL(true)
-	return &Server{m, fmt.Sprintf("embedded-%d:6379", servers.Add(1))}
+	s := &Server{redis: m, address: fmt.Sprintf("embedded-%d:6379", servers.Add(1))}
+	if c, err := m.Dial(); err == nil { // which cannot fail, and starts the server
+		_ = c.Close()
+	}
+	_ = m.Server().Register(introduction, s.introduced) // nobody else has one of this name
+	return s
 }
 
 // Client returns a new client of the server, which the caller closes.
@@ -49,7 +55,11 @@ func (s *Server) Client() *redis.Client {
 			if err != nil {
 				return nil, err
 			}
-			return newPipe(conn), nil
+			end, err := s.introduce(conn)
+			if err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+			return newPipe(conn, end), nil
 		},
 		// Nobody waits for a connection: the timers of such waits are shared by all clients of a process, and one that was
 		// made outside a bubble of testing/synctest ends the program that uses it inside.
