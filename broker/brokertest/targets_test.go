@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/broker/embedded"
 	"github.com/millrace-go/millrace/broker/redisbroker"
