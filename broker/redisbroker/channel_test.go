@@ -511,6 +511,67 @@ func TestShardedChannels(t *testing.T) {
 	})
 }
 
+// A sharded channel lives on the server of its slot, and moves with it; an ordinary one is on all servers.
+func TestChannelsOfACluster(t *testing.T) {
+	servers := redistest.ClusterOf(t, 3)
+	ctx := t.Context()
+	b := redisbroker.Cluster(servers[0].URL())
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	plain := listen(t, b, broker.Source{Key: "plain"})
+	pattern := listen(t, b, broker.Source{Structure: broker.StructurePattern, Key: "pl*", OutRetry: "plain"})
+	sharded := map[string]*listener{}
+	for i := range 9 {
+		name := fmt.Sprint("shard", i)
+		sharded[name] = listen(t, b, broker.Source{Key: name, Sharded: true})
+	}
+	try := func(what string) {
+		t.Helper()
+		for name, l := range sharded {
+			publishAll(t, b, out(broker.ShardedChannel(name), what))
+			if d := l.read(1)[0]; string(d.Body) != what {
+				t.Errorf("%s: %s", name, d.Body)
+			}
+		}
+		publishAll(t, b, out(broker.Channel("plain"), what))
+		for _, l := range []*listener{plain, pattern} {
+			if d := l.read(1)[0]; string(d.Body) != what {
+				t.Errorf("%s", d.Body)
+			}
+		}
+	}
+	try("before")
+
+	// The slot of one channel goes to the next server.
+	const moving = "shard0"
+	slot := servers[0].Client().ClusterKeySlot(ctx, moving).Val()
+	owner := func(s *redistest.Server) bool { return s.Client().SPublish(ctx, moving, "probe").Err() == nil }
+	from := slices.IndexFunc(servers, owner)
+	to := servers[(from+1)%len(servers)]
+	id := func(s *redistest.Server) any { return s.Client().Do(ctx, "CLUSTER", "MYID").Val() }
+	for _, step := range []struct {
+		on    *redistest.Server
+		state string
+		node  any
+	}{
+		{to, "IMPORTING", id(servers[from])},
+		{servers[from], "MIGRATING", id(to)},
+		{to, "NODE", id(to)},
+		{servers[from], "NODE", id(to)},
+		{servers[(from+2)%len(servers)], "NODE", id(to)},
+	} {
+		if err := step.on.Client().Do(ctx, "CLUSTER", "SETSLOT", slot, step.state, step.node).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := sharded[moving]
+	l.read(1) // the probe
+	l.logged("missed=")
+	try("after")
+	if log := l.log.String(); !strings.Contains(log, "ended the subscription") || strings.Count(log, "\n") != 2 {
+		t.Error(log)
+	}
+}
+
 func TestAMissingRightOfAChannelIsNamedAtTheStart(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		server = server.Own(t)

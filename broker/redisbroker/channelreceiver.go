@@ -66,17 +66,26 @@ func (r *receiver) command() string {
 func (r *receiver) open(ctx context.Context) error {
 	if err := r.connect(ctx, false); err != nil {
 		r.end()
-		return err
+		return fmt.Errorf("%s: %w", r.command(), err)
 	}
 	go r.run()
 	return nil
 }
 
 // connect makes a connection, subscribes on it and waits for the confirmation. anew: the server of before may not be the
-// right one any more.
+// right one any more. A server that keeps another slot than the channel's says so.
 func (r *receiver) connect(ctx context.Context, anew bool) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
 	defer cancel()
+	for n := 0; ; n++ {
+		err := r.subscribe(ctx, anew || n > 0)
+		if !redirected(err) || n == redirects {
+			return err
+		}
+	}
+}
+
+func (r *receiver) subscribe(ctx context.Context, anew bool) error {
 	node, err := r.route.node(ctx, anew)
 	if err != nil {
 		return err
@@ -102,7 +111,7 @@ func (r *receiver) connect(ctx context.Context, anew bool) error {
 	}
 	if err != nil {
 		r.hangUp()
-		return fmt.Errorf("%s: %w", r.command(), err)
+		return err
 	}
 	r.stands.Store(true)
 	return nil
@@ -192,7 +201,7 @@ func (r *receiver) reconnect() (tries int, err error) {
 		tries++
 		if err := r.connect(r.ctx, true); err == nil {
 			return tries, nil
-		} else if isReply(err) {
+		} else if isReply(err) && !redirected(err) {
 			// A server that answers and refuses will not be talked round by asking more often.
 			pause = longestPause
 		}
