@@ -3,9 +3,10 @@
 _default:
   @just --list --unsorted
 
-# format, vet and lint: what a review should not have to find
+# format, generated files, vet and lint: what a review should not have to find
 check:
   test -z "$(git ls-files -z '*.go' | xargs -0 gofmt -l | tee /dev/stderr)"
+  go run ./cmd/streamgen --check ./...
   go vet ./...
   golangci-lint run ./... ./.ci/testsummary ./.ci/mutants
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,26 +48,26 @@ func main() {
 }
 `
 
-// TestAModuleOutsideTheRepository does what the documentation tells a user to do, with nothing prepared but an empty
-// module: the replacement, the tool line, tidy, generate, build, and a handler that runs.
-func TestAModuleOutsideTheRepository(t *testing.T) {
-	dir := t.TempDir()
-	checkout := checkout(t)
-	// The resolved modules are given, so that tidy finds everything in the module cache.
-	sum, err := os.ReadFile(filepath.Join(checkout, "go.sum"))
+// outside writes an empty module with one file, and returns what runs a command in it. The resolved modules are given,
+// so that tidy finds everything in the module cache.
+func outside(t *testing.T, source string, env ...string) (dir string, run func(args ...string) string) {
+	t.Helper()
+	dir = t.TempDir()
+	sum, err := os.ReadFile(filepath.Join(checkout(t), "go.sum"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"main.go": serviceSource, "go.sum": string(sum)} {
+	for name, content := range map[string]string{"main.go": source, "go.sum": string(sum)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run := func(args ...string) string {
+	run = func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOTOOLCHAIN=local")
+		cmd.Env = append(cmd.Env, env...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
@@ -76,8 +77,15 @@ func TestAModuleOutsideTheRepository(t *testing.T) {
 	run("go", "mod", "init", "example.com/service")
 	run("go", "mod", "edit",
 		"-require", "github.com/millrace-go/millrace@v0.0.0",
-		"-replace", "github.com/millrace-go/millrace="+checkout,
-		"-tool", "github.com/millrace-go/millrace/cmd/streamgen")
+		"-replace", "github.com/millrace-go/millrace="+checkout(t))
+	return dir, run
+}
+
+// TestAModuleOutsideTheRepository does what the documentation tells a user to do, with nothing prepared but an empty
+// module: the replacement, the tool line, tidy, generate, build, and a handler that runs.
+func TestAModuleOutsideTheRepository(t *testing.T) {
+	dir, run := outside(t, serviceSource)
+	run("go", "mod", "edit", "-tool", "github.com/millrace-go/millrace/cmd/streamgen")
 	run("go", "mod", "tidy")
 	run("go", "generate", "./...")
 	run("go", "build", "-o", filepath.Join(dir, "service"), ".")
@@ -85,5 +93,36 @@ func TestAModuleOutsideTheRepository(t *testing.T) {
 	const want = "refund 7 attempt 1\n"
 	if got != want {
 		t.Errorf("the service printed %q, want %q", got, want)
+	}
+}
+
+// TestTheToolBringsFewModules compares the requirements of a module that uses the runtime with and without the tool
+// line: whoever has the generator as a tool carries its modules in go.mod.
+func TestTheToolBringsFewModules(t *testing.T) {
+	const source = "package p\n\nimport streamrt \"github.com/millrace-go/millrace/runtime\"\n\nconst _ = streamrt.GeneratedV1\n"
+	requirements := func(edit ...string) []string {
+		dir, run := outside(t, source, "GOPROXY=off")
+		run(append([]string{"go", "mod", "edit"}, edit...)...)
+		// Tidy also looks for what the tests of dependencies need, which is in no go.mod and need not be in the cache: -e.
+		run("go", "mod", "tidy", "-e")
+		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var modules []string
+		for line := range strings.Lines(string(content)) {
+			if module, _, ok := strings.Cut(strings.TrimSpace(line), " v"); ok && strings.Contains(line, "// indirect") {
+				modules = append(modules, module)
+			}
+		}
+		return modules
+	}
+	without := requirements("-go=1.26.0")
+	added := slices.DeleteFunc(requirements("-go=1.26.0", "-tool", "github.com/millrace-go/millrace/cmd/streamgen"), func(module string) bool {
+		return slices.Contains(without, module)
+	})
+	want := []string{"github.com/dave/jennifer", "golang.org/x/mod", "golang.org/x/sync", "golang.org/x/tools"}
+	if !slices.Equal(added, want) {
+		t.Errorf("the tool brings %v, want %v", added, want)
 	}
 }
