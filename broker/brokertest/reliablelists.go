@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -24,6 +25,7 @@ var reliableListsArea = area{name: "ReliableLists", bodies: []body{
 	{name: "FourDeploymentsCountForNothing", run: fourDeployments},
 	{name: "AnItemThatIsPushedToADeadReadIsHandled", run: deadRead, paused: true},
 	{name: "WhatALaterVersionWroteIsPutOff", run: laterVersion, paused: true},
+	{name: "AFullServerCanBeEmptied", run: fullList, own: true, needs: []Feature{ConfigSet}},
 }}
 
 // deadOwner is what a process that died long ago is called in the registry.
@@ -205,5 +207,49 @@ func laterVersion(t *testing.T, target Target) {
 		if n := target.Client.LLen(t.Context(), one.deadLetter).Val(); n != 0 || one.count() != 0 {
 			t.Errorf("%s: %d dead letters, %d calls", one.name, n, one.count())
 		}
+	}
+}
+
+// fullList: a server that is out of memory takes no new item, and lets go of those that it has, whatever becomes of each:
+// taking one and settling it move it, and need no memory.
+func fullList(t *testing.T, target Target) {
+	target = target.Own(t).mortal()
+	s := newService(target)
+	answers := map[string]outcome.HandlerOutcome{
+		"ack": outcome.Ack(), "bury": outcome.DeadLetter(errors.New("no")), "delay": outcome.RetryAfter(50 * time.Millisecond), "retry": outcome.Retry(),
+	}
+	full := make(chan struct{})
+	one := s.list("full", kinds[1], func(_ context.Context, n int, c call) outcome.HandlerOutcome {
+		<-full
+		if n > 1 {
+			return outcome.Ack()
+		}
+		return answers[c.payload[:len(c.payload)-1]]
+	})
+	one.mount(app.MaxAttempts(3), app.DeadLetter(one.deadLetter), app.Concurrency(10))
+	for i := range 5 {
+		for _, body := range sortedKeys(answers) {
+			s.publishItem(t, one.stream, fmt.Append([]byte(body), i))
+		}
+	}
+	s.start(t)
+	one.called(t, 10)
+	setMemory(t, target.Client, "1")
+	if err := target.Client.LPush(t.Context(), one.stream, "x").Err(); err == nil {
+		t.Error("the server is not full")
+	}
+	close(full)
+	await(t, "only what is delayed is left", func(ctx context.Context) bool {
+		held, err := inFlight(ctx, target, one.stream)
+		return err == nil && held == 0 && target.Client.LLen(ctx, one.stream).Val() == 0 && one.count() == 25
+	})
+	if n := target.Client.ZCard(t.Context(), deferredOf(one.stream)).Val(); n != 5 {
+		t.Errorf("%d are delayed", n)
+	}
+	setMemory(t, target.Client, "0")
+	awaitListRest(t, target, one.stream, one.delaySet)
+	s.stop(t)
+	if n, letters := one.count(), len(one.letters(t)); n != 30 || letters != 5 {
+		t.Errorf("%d runs and %d dead letters, want 30 and 5", n, letters)
 	}
 }
