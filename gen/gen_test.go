@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/gen"
+	"github.com/millrace-go/millrace/gen/directive"
+	"github.com/millrace-go/millrace/gen/model"
 )
 
 // module writes files into an empty module that needs no other one.
@@ -97,5 +99,43 @@ func TestRunThatIsCanceledWritesNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stream_gen.go")); !os.IsNotExist(err) {
 		t.Errorf("there is a file: %v", err)
+	}
+}
+
+// TestLoadGivesTheModel is for what is generated from the model elsewhere.
+func TestLoadGivesTheModel(t *testing.T) {
+	dir := module(t, map[string]string{"a/a.go": `package a
+
+import "context"
+
+type Order struct{ ID int }
+
+type Desk struct{}
+
+// Refund pays back.
+//
+//stream:subscriber stream=refunds group=billing task=refund
+func (d *Desk) Refund(context.Context, *Order) error { return nil }
+`})
+	result, err := gen.Load(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}})
+	if err != nil || len(result.Findings) > 0 || len(result.Packages) != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	p := result.Packages[0]
+	if p.Path != "example.com/m/a" || p.Name != "a" || p.Dir != filepath.Join(dir, "a") || p.Types.Scope().Lookup("Order") == nil || len(p.Files) != 1 {
+		t.Errorf("package %+v", p)
+	}
+	s := p.Subscriptions[0]
+	if s.Var != "DeskRefundSubscription" || s.Type != "Desk" || s.Func != "Refund" || s.Shape != model.Method || !s.ReturnsError {
+		t.Errorf("subscription %+v", s)
+	}
+	if s.Payload.String() != "*example.com/m/a.Order" || s.Doc != "Refund pays back.\n" || s.Pos.Line != 12 || s.Pos.Column != 16 {
+		t.Errorf("payload %s, doc %q, at %v", s.Payload, s.Doc, s.Pos)
+	}
+	if want := (directive.Subscriber{Stream: "refunds", Group: "billing", Task: "refund", Name: "a.Desk.Refund"}); s.Spec != want {
+		t.Errorf("spec %+v", s.Spec)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a", "stream_gen.go")); !os.IsNotExist(err) {
+		t.Errorf("Load wrote a file: %v", err)
 	}
 }

@@ -86,7 +86,7 @@ func Packages(ctx context.Context, dir string, patterns []string) ([]*Package, e
 	pkgs := make([]*Package, 0, len(listed))
 	scans := map[string]*scan{} // by import path
 	for _, l := range listed {
-		s, err := scanDir(l.Dir)
+		s, err := scanDir(l.Dir, l.GoFiles...)
 		if err != nil {
 			return nil, err
 		}

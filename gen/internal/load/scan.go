@@ -20,6 +20,8 @@ type scan struct {
 	generated *Generated
 	// files are all Go files of the folder, tests and other platforms' included, but not the generated one.
 	files []file
+	// built are the paths of those that the go command builds.
+	built map[string]bool
 	// mentions is true where any of them may hold a directive.
 	mentions bool
 }
@@ -29,12 +31,15 @@ type file struct {
 	content []byte
 }
 
-func scanDir(dir string) (*scan, error) {
+func scanDir(dir string, built ...string) (*scan, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{}
+	s := &scan{built: map[string]bool{}}
+	for _, path := range built {
+		s.built[path] = true
+	}
 	for _, e := range entries {
 		if !isGoFile(e) {
 			continue
@@ -57,20 +62,23 @@ func scanDir(dir string) (*scan, error) {
 }
 
 // name returns the package clause of the files, the generated one not asked: after the package was renamed it still has
-// the old name, and the go command cannot tell who is right.
+// the old name, and the go command cannot tell who is right. Files that are not built, such as programs of their own, are
+// asked last.
 func (s *scan) name() string {
-	inTests := ""
+	inTests, unbuilt := "", ""
 	for _, f := range s.files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.PackageClauseOnly)
 		switch {
 		case err != nil:
-		case !strings.HasSuffix(f.path, "_test.go"):
+		case s.built[f.path]:
 			return parsed.Name.Name
-		case inTests == "":
-			inTests = strings.TrimSuffix(parsed.Name.Name, "_test")
+		case strings.HasSuffix(f.path, "_test.go"):
+			inTests = cmp.Or(inTests, strings.TrimSuffix(parsed.Name.Name, "_test"))
+		default:
+			unbuilt = cmp.Or(unbuilt, parsed.Name.Name)
 		}
 	}
-	return cmp.Or(inTests, "p") // nothing depends on the name of a package that has no source
+	return cmp.Or(inTests, unbuilt, "p") // nothing depends on the name of a package that has no source
 }
 
 // outside reads the files that are not in the build. Nobody asks whether they are correct.
