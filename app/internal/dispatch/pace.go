@@ -20,14 +20,17 @@ func (p *pace) ahead() int64 {
 	now, total, measured := elapsed(), int64(0), int64(0)
 	for i := range p.slots {
 		s := &p.slots[i]
-		took := s.took.Load()
-		if began := s.began.Load(); began != 0 {
+		took, began := s.took.Load(), s.began.Load()
+		switch {
+		case took == 0 && began == 0:
+			continue // it has had nothing to do yet
+		case took == 0:
+			return 0
+		case began != 0:
 			took = max(took, now-began)
 		}
-		if took > 0 {
-			total += took
-			measured++
-		}
+		total += took
+		measured++
 	}
 	if measured == 0 {
 		return 0

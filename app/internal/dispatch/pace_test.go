@@ -47,6 +47,22 @@ func TestSlotsThatAreStuckAreNotReadAheadFor(t *testing.T) {
 	}
 }
 
+// How long it has been running says nothing about how long a first delivery will take.
+func TestNothingIsReadAheadBeforeEverySlotThatWorksHasFinishedOne(t *testing.T) {
+	p := pace{make([]slot, 4)}
+	p.slots[0].measure(int64(time.Microsecond))
+	for i := range p.slots[:2] {
+		p.slots[i].began.Store(elapsed())
+	}
+	if got := p.ahead(); got != 0 {
+		t.Errorf("%d are read ahead while a slot has only begun its first delivery", got)
+	}
+	p.slots[1].measure(int64(time.Microsecond))
+	if got := p.ahead(); got == 0 {
+		t.Error("none is read ahead although both slots that work have finished one")
+	}
+}
+
 func TestOneSlowDeliveryDoesNotChangeThePace(t *testing.T) {
 	slots := slotsThatTook(1, time.Millisecond)
 	slots[0].measure(int64(9 * time.Millisecond))
