@@ -104,6 +104,8 @@ func TestParseLeavesOtherCommentsAlone(t *testing.T) {
 		`//	//stream:subscriber stream=a`,
 		`// see stream:subscriber stream=a`,
 		`/* stream: a b */`,
+		`// stream:subscriber directives take keys such as stream=KEY`,
+		"/*\nPackage p reads\n\n\tstream:subscriber stream=a\n\n//stream:subscriber stream=a\n*/",
 	} {
 		if d, errs, ours := directive.Parse(base, text); ours {
 			t.Errorf("%s: %+v, %v", text, d, errs)

@@ -21,12 +21,13 @@ func FuzzParse(f *testing.F) {
 		`// stream : subscriber a=b`,
 		"//stream:subscriber \xb0\"0`0=0",
 		`/*stream:subscriber*/`,
+		"/*\nx\nstream:subscriber list=a\n*/",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if strings.ContainsAny(text, "\n") || !strings.HasPrefix(text, "//") && !strings.HasPrefix(text, "/*") {
-			t.Skip("not a comment of one line")
+		if line := strings.HasPrefix(text, "//") && !strings.Contains(text, "\n"); !line && !strings.HasPrefix(text, "/*") {
+			t.Skip("not a comment")
 		}
 		d, errs, ours := directive.Parse(base, text)
 		if !ours {

@@ -12,17 +12,21 @@ import (
 // Mentions reports whether src may hold a directive or something that was meant to be one. It looks at bytes alone, so
 // that files which have nothing to do with this tool are never parsed.
 func Mentions(src []byte) bool {
+	begins := func(rest []byte) bool {
+		_, ok := readHead(string(rest[:min(len(rest), maxHead)]))
+		return ok
+	}
 	for rest := src; ; {
-		i := bytes.IndexByte(rest, '/')
+		i := bytes.IndexAny(rest, "/\n")
 		if i < 0 || i+1 >= len(rest) {
 			return false
 		}
+		newline := rest[i] == '\n'
 		rest = rest[i+1:]
-		if rest[0] != '/' && rest[0] != '*' {
-			continue
-		}
-		body := bytes.TrimLeft(rest[1:], "/"+blanks)
-		if _, ok := readHead(string(body[:min(len(body), maxHead)])); ok {
+		switch {
+		case newline && begins(rest): // within a block comment
+			return true
+		case !newline && (rest[0] == '/' || rest[0] == '*') && begins(bytes.TrimLeft(rest[1:], "/"+blanks)):
 			return true
 		}
 	}
@@ -82,24 +86,40 @@ func meansVerb(word string) bool {
 }
 
 // nearMiss reports a comment that Go does not take for a directive although its author did. Prose that happens to begin
-// with the words is let through: what follows must be keys and values, or nothing at all.
+// with the words is let through: what follows must be keys and values, or nothing at all. So is what stands behind
+// slashes of its own, as in // //stream:subscriber: it is about a directive, or one that was switched off.
 func nearMiss(pos token.Pos, text string) (Problem, bool) {
-	body, block := strings.CutPrefix(text, "/*")
-	if block {
-		body = strings.TrimLeft(strings.TrimSuffix(body, "*/"), blanks)
-		body, _, _ = strings.Cut(body, "\n")
+	e := Problem{Code: diag.NearMiss, Pos: pos, End: pos + token.Pos(len(text))}
+	if inner, block := strings.CutPrefix(text, "/*"); block {
+		e.Message = "this is a comment to Go, not a directive, which is a // comment of its own"
+		inner = strings.TrimLeft(strings.TrimSuffix(inner, "*/"), blanks)
+		for line := range strings.Lines(inner) { // an indented one is an example
+			if e.Suggest = missed(line, true); e.Suggest != "" {
+				break
+			}
+		}
 	} else {
-		body = strings.TrimPrefix(text, "//")
+		e.Message = "this is a comment to Go, not a directive, which begins with " + Spelling + ", in lower case and without blanks"
+		body := strings.TrimPrefix(strings.TrimPrefix(text, "//"), "/")
+		detached := strings.TrimLeft(body, blanks)
+		e.Suggest = missed(detached, len(detached) == len(body))
 	}
-	body = strings.TrimPrefix(body, "/")
-	detached := strings.TrimLeft(body, blanks)
-	h, ok := readHead(detached)
+	if e.Suggest != "" && !strings.Contains(text, "\n") {
+		e.Edit = &Edit{e.Pos, e.End, e.Suggest}
+	}
+	return e, e.Suggest != ""
+}
+
+// missed returns the directive that the line was meant as, "" where it is prose. attached says that nothing stands
+// between it and the slashes, which prose seldom does.
+func missed(line string, attached bool) string {
+	h, ok := readHead(line)
 	if !ok {
-		return Problem{}, false // also a comment about a directive: //stream:subscriber behind other slashes
+		return ""
 	}
-	args := detached[h.length:]
+	args := line[h.length:]
 	if args != "" && strings.IndexByte(blanks+brackets, args[0]) < 0 {
-		return Problem{}, false
+		return ""
 	}
 	args = strings.Trim(args, blanks)
 	if args != "" && strings.IndexByte(brackets, args[0]) >= 0 {
@@ -107,24 +127,20 @@ func nearMiss(pos token.Pos, text string) (Problem, bool) {
 	}
 	exact := strings.EqualFold(h.tool, tool) && strings.TrimSpace(h.separator) == ":"
 	switch {
-	case exact && meansVerb(h.verb) && (args == "" || strings.Contains(args, "=") || startsWithFlag(args)):
+	case exact && meansVerb(h.verb) && (args == "" || startsWithToken(args)):
 	case exact && h.separator == ":" && startsWithStructure(args):
-	case meansVerb(h.verb) && holdsKey(args) && (len(detached) == len(body) || !strings.ContainsAny(h.separator, " \t")):
+	case meansVerb(h.verb) && holdsKey(args) && (attached || startsWithToken(args) && !strings.ContainsAny(h.separator, " \t")):
 	default:
-		return Problem{}, false
+		return ""
 	}
-	e := Problem{
-		Code: diag.NearMiss, Pos: pos, End: pos + token.Pos(len(text)),
-		Message: "this is a comment to Go, not a directive, which begins with " + Spelling + ", in lower case and without blanks",
-		Suggest: strings.TrimSpace(Spelling + " " + args),
-	}
-	if block {
-		e.Message = "this is a comment to Go, not a directive, which is a // comment of its own"
-	}
-	if !strings.Contains(text, "\n") {
-		e.Edit = &Edit{e.Pos, e.End, e.Suggest}
-	}
-	return e, true
+	return strings.TrimSpace(Spelling + " " + args)
+}
+
+// startsWithToken reports whether the first argument is a key with its value or a flag.
+func startsWithToken(args string) bool {
+	first := strings.Fields(args)[0]
+	k, known := findKey(first)
+	return strings.Contains(first, "=") || strings.ContainsAny(first[:1], "\"`") || known && k.flag
 }
 
 // startsWithStructure reports whether the first argument says what to read.
@@ -132,12 +148,6 @@ func startsWithStructure(args string) bool {
 	name, _, ok := strings.Cut(args, "=")
 	k, known := findKey(strings.ToLower(name))
 	return ok && known && k.structure
-}
-
-func startsWithFlag(args string) bool {
-	name, _, _ := strings.Cut(args, " ")
-	k, known := findKey(name)
-	return known && k.flag
 }
 
 // holdsKey reports whether any of the arguments is a key with its value.
