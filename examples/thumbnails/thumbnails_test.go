@@ -102,7 +102,7 @@ func TestARetryGoesBehindWhatWaits(t *testing.T) {
 
 // cut:delay
 
-// A delay is in the sorted set and not in the process, so that it is kept to the millisecond when another one takes over.
+// A delay is in the sorted set and not in the process: another one keeps it as well.
 func TestADelayOutlivesTheProcess(t *testing.T) {
 	apptest.Paused(t, func(h *apptest.H) {
 		b, begin := serve(h, map[string]error{"film once": ErrNotUploaded})
