@@ -21,6 +21,7 @@ func FuzzParse(f *testing.F) {
 		`// stream : subscriber a=b`,
 		"//stream:subscriber \xb0\"0`0=0",
 		`/*stream:subscriber*/`,
+		"/*stream:subscriber \v\n*/",
 		"/*\nx\nstream:subscriber list=a\n*/",
 	} {
 		f.Add(seed)

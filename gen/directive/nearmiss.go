@@ -138,9 +138,9 @@ func missed(line string, attached bool) string {
 
 // startsWithToken reports whether the first argument is a key with its value or a flag.
 func startsWithToken(args string) bool {
-	first := strings.Fields(args)[0]
+	first := args[:wordLength(args)]
 	k, known := findKey(first)
-	return strings.Contains(first, "=") || strings.ContainsAny(first[:1], "\"`") || known && k.flag
+	return strings.Contains(first, "=") || strings.HasPrefix(first, `"`) || strings.HasPrefix(first, "`") || known && k.flag
 }
 
 // startsWithStructure reports whether the first argument says what to read.
