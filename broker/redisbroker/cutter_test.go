@@ -66,12 +66,12 @@ func (c *cutter) due(data []byte) bool {
 }
 
 func (c *cutter) serve(client, upstream net.Conn) {
-	defer client.Close()   //nolint:errcheck // a proxy of a test
-	defer upstream.Close() //nolint:errcheck // a proxy of a test
+	defer client.Close()
+	defer upstream.Close()
 	var mu sync.Mutex
 	silent := false
 	go func() {
-		defer client.Close() //nolint:errcheck // a proxy of a test
+		defer client.Close()
 		buffer := make([]byte, 64<<10)
 		for {
 			n, err := upstream.Read(buffer)

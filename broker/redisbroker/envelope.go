@@ -200,11 +200,18 @@ func (e *envelope) identify(id string) {
 // envelopeDelivery is the delivery of a message of a list or a channel. It cannot fail: what is wrong with the message is
 // the delivery's Fault, and its body is then the whole of it.
 func envelopeDelivery(id string, data []byte) *broker.Delivery {
-	d := &broker.Delivery{ID: id, Count: 1, Raw: data}
+	d := new(broker.Delivery)
+	openDelivery(d, id, data)
+	return d
+}
+
+// openDelivery is envelopeDelivery into a place that stands ready.
+func openDelivery(d *broker.Delivery, id string, data []byte) {
+	d.ID, d.Count, d.Raw = id, 1, data
 	e, err := openEnvelope(data)
 	if err != nil {
 		d.Body, d.HasBody, d.Fault = data, true, err
-		return d
+		return
 	}
 	d.Newer = e.newer()
 	d.Body, d.HasBody = e.body, !d.Newer
@@ -219,7 +226,6 @@ func envelopeDelivery(id string, data []byte) *broker.Delivery {
 			}
 		}
 	}
-	return d
 }
 
 func isBurialHeader(h broker.HeaderLine) bool { return strings.HasPrefix(h.Name, burialPrefix) }

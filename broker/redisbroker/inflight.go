@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
 )
 
 // flight is one in-flight list of this process: what is taken is moved there, and is there until it is settled. Its name
@@ -61,17 +63,17 @@ type flown struct {
 	aside    bool
 	// lost: it was taken back by a peer.
 	lost bool
-	// number fences the settlement under way; 0 is none.
-	number uint64
 }
 
 func newInflight() *inflight { return &inflight{all: make(map[string]*flown)} }
 
-func (f *inflight) add(id string, item []byte, in *flight) {
+func (f *inflight) add(deliveries []*broker.Delivery, in *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next++
-	f.all[id] = &flown{id: id, item: item, in: in, age: f.next}
+	for _, d := range deliveries {
+		f.next++
+		f.all[d.ID] = &flown{id: d.ID, item: d.Raw, in: in, age: f.next}
+	}
 }
 
 // begin notes that the item is being settled. It returns nil for one that is not in hand (any more).

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -33,9 +34,6 @@ type list struct {
 
 var _ broker.Subscription = (*list)(nil)
 
-// whyLost counts a message whose fate nobody knows.
-const whyLost = "lost"
-
 // deliveryIDs makes the ids of the deliveries of one list, which has none of its own. It belongs to one goroutine.
 type deliveryIDs struct {
 	prefix string
@@ -51,7 +49,20 @@ func newDeliveryIDs(token string) deliveryIDs {
 
 func (ids *deliveryIDs) next() string {
 	ids.n++
-	return ids.prefix + strconv.FormatUint(ids.n, 10)
+	var room [96]byte
+	return string(strconv.AppendUint(append(room[:0], ids.prefix...), ids.n, 10))
+}
+
+// deliveries makes each item one.
+func (ids *deliveryIDs) deliveries(items [][]byte) []*broker.Delivery {
+	now, block := time.Now(), make([]broker.Delivery, len(items))
+	all := make([]*broker.Delivery, len(items))
+	for i, item := range items {
+		block[i].HandedOut = now
+		openDelivery(&block[i], ids.next(), item)
+		all[i] = &block[i]
+	}
+	return all
 }
 
 // subscribeList checks the permissions. A list that does not exist is an empty one.
@@ -89,12 +100,7 @@ func (l *list) Read(ctx context.Context, want broker.Want) ([]*broker.Delivery, 
 	if err != nil || len(taken) == 0 {
 		return nil, err
 	}
-	deliveries := make([]*broker.Delivery, len(taken))
-	for i, item := range taken {
-		deliveries[i] = envelopeDelivery(l.ids.next(), item)
-	}
-	stamp(deliveries)
-	return deliveries, nil
+	return l.ids.deliveries(taken), nil
 }
 
 func (l *list) take(ctx context.Context, n int) ([][]byte, error) {

@@ -24,32 +24,27 @@ type listReader struct {
 	block time.Duration
 }
 
-// newListReader asks the server whether it ends blocked reads on demand (CLIENT UNBLOCK). longest bounds the wait.
+// newListReader connects, so that nothing is under way that a stop would have to break off, and asks the server whether it
+// ends blocked reads on demand (CLIENT UNBLOCK). longest bounds the wait.
 func newListReader(ctx context.Context, client redis.UniversalClient, source broker.Source, longest time.Duration, stopped func() bool) (*listReader, error) {
 	r := &listReader{source: source, stopped: stopped, block: min(source.Block, longest)}
 	r.reader = newReader(route{client, source.Key}, r.block)
-	node, err := r.route.node(ctx, false)
-	if err != nil {
-		return nil, err
+	if _, err := r.read(ctx, []any{"PING"}, stopped); err != nil {
+		return nil, errors.Join(err, r.close())
 	}
+	r.mu.Lock()
+	id, admin := r.connID, r.admin
+	r.mu.Unlock()
 	// No connection has this number, so that nothing is ended.
-	err = errors.Join(refusal(node.ClientUnblock(ctx, 1<<62).Err()), refusal(node.ClientID(ctx).Err()))
+	err := admin.ClientUnblock(ctx, 1<<62).Err()
 	switch {
-	case isRefused(err):
+	case id == 0 || isRefused(err):
 		r.patient = true
 		r.block = min(r.block, shortBlock)
 	case err != nil:
-		return nil, err
+		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
-}
-
-// refusal is the error without what is none: an answer that is not the expected one.
-func refusal(err error) error {
-	if errors.Is(err, redis.Nil) {
-		return nil
-	}
-	return err
 }
 
 // pop sends one command that takes from the list, and returns its raw reply. enough keeps it from being sent.

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -85,7 +86,11 @@ func (b *Broker) subscribeReliableList(ctx context.Context, config broker.Config
 		err = l.register(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list %q at %s: %w", l.source.Key, l.address, err)
+		err = fmt.Errorf("list %q at %s: %w", l.source.Key, l.address, err)
+		if l.reader != nil {
+			err = errors.Join(err, l.reader.close())
+		}
+		return nil, err
 	}
 	return l, nil
 }
@@ -199,13 +204,8 @@ func (l *reliableList) take(ctx context.Context, in *flight, want broker.Want) (
 
 // handOut makes the items deliveries.
 func (l *reliableList) handOut(in *flight, taken [][]byte) []*broker.Delivery {
-	deliveries := make([]*broker.Delivery, len(taken))
-	for i, item := range taken {
-		id := l.ids.next()
-		l.inflight.add(id, item, in)
-		deliveries[i] = envelopeDelivery(id, item)
-	}
-	stamp(deliveries)
+	deliveries := l.ids.deliveries(taken)
+	l.inflight.add(deliveries, in)
 	return deliveries
 }
 

@@ -34,7 +34,7 @@ func newListScene(t testing.TB, server *redistest.Server, m mount) *listScene {
 func (s *listScene) push(jobs ...job) {
 	s.t.Helper()
 	b := redisbroker.Standalone(s.order.URL)
-	defer b.Close(s.t.Context()) //nolint:errcheck // nothing is under way
+	defer b.Close(s.t.Context())
 	for batch := range slices.Chunk(jobs, page) {
 		messages := make([]broker.Outgoing, len(batch))
 		for i, j := range batch {
