@@ -130,9 +130,10 @@ func (c *channel) Read(ctx context.Context, want broker.Want) ([]*broker.Deliver
 func (c *channel) deliveries(messages []published) []*broker.Delivery {
 	now := time.Now()
 	all := make([]*broker.Delivery, len(messages))
+	id := append([]byte(c.consumer), '-')
 	for i, m := range messages {
 		c.ids++
-		d := envelopeDelivery(c.consumer+"-"+strconv.FormatUint(c.ids, 10), []byte(m.data))
+		d := envelopeDelivery(string(strconv.AppendUint(id, c.ids, 10)), []byte(m.data))
 		d.HandedOut = now
 		if c.source.Structure == broker.StructurePattern {
 			d.Channel = m.channel

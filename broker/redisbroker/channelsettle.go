@@ -26,7 +26,17 @@ var copiesLeave = []string{broker.HeaderRetryGroup, broker.HeaderRetryCount, bro
 // nothing was sent. Unheard is what nobody received; on a cluster, where the answer counts one server's subscribers
 // alone, it is not told.
 func (c *channel) Settle(ctx context.Context, batch []*broker.Settlement) {
-	c.pool.do(ctx, func(ctx context.Context) { c.settle(ctx, batch) })
+	var written []*broker.Settlement
+	for _, st := range batch {
+		if st.Action == broker.Ack || st.Action == broker.Keep {
+			st.Result, st.Err = broker.Done, nil
+		} else {
+			written = append(written, st)
+		}
+	}
+	if len(written) > 0 {
+		c.pool.do(ctx, func(ctx context.Context) { c.settle(ctx, written) })
+	}
 }
 
 func (c *channel) settle(ctx context.Context, batch []*broker.Settlement) {
@@ -78,8 +88,6 @@ func (c *channel) settle(ctx context.Context, batch []*broker.Settlement) {
 // unsent is how a settlement ends for which nothing is published, and neither where something is to be.
 func (c *channel) unsent(st *broker.Settlement) (broker.Result, error) {
 	switch st.Action {
-	case broker.Ack, broker.Keep:
-		return broker.Done, nil
 	case broker.Bury:
 		return 0, nil
 	case broker.Copy:
