@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/app/apptest"
 	"github.com/millrace-go/millrace/broker"
@@ -160,6 +162,113 @@ func TestAnUnknownTaskIsPutOffUntilSomebodyKnowsIt(t *testing.T) {
 		v := letters[0].Values
 		if v["dlq_reason"] != "unknown_task" || v["_payload"] != "nameless" || v["dlq_attempts"] != "0" || v["h:retry-count"] != nil {
 			h.T().Errorf("the dead letter: %v", v)
+		}
+	})
+}
+
+func TestATaskWithOneHandlerKeepsTheOrder(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		log := newTaskLog()
+		a := app.New("t", "1")
+		m := a.Broker(h.Broker())
+		m.Mount(log.task("a", 10*time.Millisecond), app.Concurrency(1))
+		m.Mount(log.task("b", 0))
+		h.Start(a)
+		for i := range 200 {
+			publishTask(h.T(), m, "a", strconv.Itoa(i))
+		}
+		h.Advance(10 * time.Second)
+		for i, body := range log.calls["a"] {
+			if body != strconv.Itoa(i) {
+				h.T().Fatalf("run %d was message %s", i, body)
+			}
+		}
+		if log.count("a") != 200 {
+			h.T().Errorf("%d of 200 were run", log.count("a"))
+		}
+	})
+}
+
+// A task that is slow has the others wait neither for what is new nor for what comes back.
+func TestASlowTaskDoesNotHoldUpTheOthers(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		ctx, log := context.Background(), newTaskLog()
+		a := app.New("t", "1")
+		m := a.Broker(h.Broker())
+		claims := func(s streamrt.Subscription) streamrt.Spec {
+			spec := s.Spec()
+			spec.Claim = time.Second
+			return spec
+		}
+		m.Mount(streamrt.Subscribe(claims(log.task("slow", 0)), streamrt.Raw, func(ctx context.Context, _ []byte) outcome.HandlerOutcome {
+			log.begin("slow", "")
+			defer log.end("slow")
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+			}
+			return outcome.Of(ctx.Err())
+		}), app.Concurrency(1))
+		m.Mount(streamrt.Subscribe(claims(log.task("b", 0)), streamrt.Raw, func(ctx context.Context, body []byte) outcome.HandlerOutcome {
+			log.begin("b", string(body))
+			defer log.end("b")
+			if app.MessageFrom(ctx).Attempt == 1 {
+				return outcome.Retry()
+			}
+			return outcome.Ack()
+		}))
+		h.Start(a)
+		for range 300 {
+			publishTask(h.T(), m, "slow", "x")
+		}
+		h.Advance(time.Second)
+		publishTask(h.T(), m, "b", "y")
+		h.Advance(5 * time.Second)
+		if log.count("b") != 2 {
+			h.T().Errorf("a message of the other task was run %d times within five seconds, want 2", log.count("b"))
+		}
+		if n := h.Client().XPending(ctx, "jobs", "workers").Val().Count; n != 300 || log.count("slow") != 1 {
+			h.T().Errorf("%d entries pending, %d slow ones were run", n, log.count("slow"))
+		}
+	})
+}
+
+// What an owner has been charged with before is charged with no other one while it waits for a slot of its task.
+func TestWaitingForASlotOfTheTaskIsNoLoss(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		ctx, log := context.Background(), newTaskLog()
+		a := app.New("t", "1")
+		m := a.Broker(h.Broker())
+		m.Mount(log.task("a", time.Minute), app.Concurrency(1), app.MaxDeliveries(3), app.DeadLetter("jobs.dlq"))
+		m.Mount(log.task("b", 0), app.MaxDeliveries(3), app.DeadLetter("jobs.dlq"))
+		if err := h.Client().XGroupCreateMkStream(ctx, "jobs", "workers", "0").Err(); err != nil {
+			h.T().Fatal(err)
+		}
+		// A process has died with two messages in hand, of which at most one was running.
+		publishTask(h.T(), m, "a", "first")
+		publishTask(h.T(), m, "a", "second")
+		left := h.Client().XReadGroup(ctx, &redis.XReadGroupArgs{Group: "workers", Consumer: "dead", Streams: []string{"jobs", ">"}, Count: 2}).Val()[0].Messages
+		for _, e := range left {
+			if err := h.Client().Do(ctx, "XCLAIM", "jobs", "workers", "dead", 0, e.ID, "IDLE", 3600_000, "RETRYCOUNT", 2, "JUSTID").Err(); err != nil {
+				h.T().Fatal(err)
+			}
+		}
+		publishTask(h.T(), m, "a", "new")
+		h.Start(a)
+		h.Advance(50 * time.Second)
+		counts := map[string]int64{}
+		for _, p := range h.Client().XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "jobs", Group: "workers", Start: "-", End: "+", Count: 10}).Val() {
+			counts[p.ID] = p.RetryCount
+		}
+		if log.count("a") != 1 || counts[left[0].ID] != 2 || counts[left[1].ID] != 2 {
+			h.T().Errorf("%d runs; delivery counts %v, want 2 for those that were left and wait", log.count("a"), counts)
+		}
+		h.Advance(5 * time.Minute)
+		if log.count("a") != 3 || h.Client().XLen(ctx, "jobs.dlq").Val() != 0 {
+			h.T().Errorf("runs %v, %d dead letters", log.calls["a"], h.Client().XLen(ctx, "jobs.dlq").Val())
+		}
+		if n := h.Client().XPending(ctx, "jobs", "workers").Val().Count; n != 0 {
+			h.T().Errorf("%d entries are pending", n)
 		}
 	})
 }

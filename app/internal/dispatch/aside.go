@@ -40,16 +40,29 @@ func (e *Engine) recounted(it *item) {
 		// It was trimmed, and stays pending as it is. Its body is still here.
 	default:
 		e.log.Debug("an entry belongs to another consumer before its turn came", "id", it.delivery.ID)
-		e.letGoFrom(it, &e.room.aside)
+		e.letGoFrom(it, e.where(it))
+		e.giveUp(it)
 		return
 	}
-	if it.place == leaving {
+	switch {
+	case it.place == returning:
+		counter := e.where(it)
+		e.room.running.Add(1)
+		counter.Add(-1)
+		e.recalled <- it
+	case !it.forRoute:
 		e.recall(e.suspects.left(it))
-		return
+	case it.route.left(it):
+		e.recall([]*item{it})
 	}
-	e.room.running.Add(1)
-	e.room.aside.Add(-1)
-	e.recalled <- it
+}
+
+// where is the counter of what waits as the item does.
+func (e *Engine) where(it *item) *atomic.Int64 {
+	if it.forRoute {
+		return &e.room.waiting
+	}
+	return &e.room.aside
 }
 
 // standBehind has a hand-out wait for the end of the run that lost its entry before, and tells that run.

@@ -72,16 +72,17 @@ type Engine struct {
 	work chan *item
 	// reruns are parked messages that run again in place.
 	reruns chan *item
-	// recalled are suspects whose turn has come; it has a place for all that can be aside.
-	recalled chan *item
-	slots    []slot
-	holdings *Holdings
-	suspects suspects
-	workers  sync.WaitGroup
-	parking  *parking
-	settler  *settler
-	hands    *hands
-	readDone chan struct{}
+	// recalled are messages that waited and whose turn has come; it has a place for all that can wait.
+	recalled  chan *item
+	slots     []slot
+	holdings  *Holdings
+	suspects  suspects
+	strangers strangers
+	workers   sync.WaitGroup
+	parking   *parking
+	settler   *settler
+	hands     *hands
+	readDone  chan struct{}
 	// stopping is closed when the shutdown begins: what has not started by then is handed back.
 	stopping chan struct{}
 	// stopped is closed when the subscription has been told and its read has ended.
@@ -123,7 +124,7 @@ func New(config Config, sub broker.Subscription) *Engine {
 		room:     newRoom(slots, ahead, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
 		work:     make(chan *item, slots+most),
 		reruns:   make(chan *item),
-		recalled: make(chan *item, 2*slots+most+maxAside),
+		recalled: make(chan *item, 2*slots+most+maxAside+maxWaiting),
 		slots:    make([]slot, slots),
 		holdings: config.Holdings,
 		parking:  newParking(),

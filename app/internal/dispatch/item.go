@@ -11,12 +11,16 @@ import (
 // belongs to one goroutine at a time: reader, worker, settler.
 type item struct {
 	delivery *broker.Delivery
-	// route is whose message it is, nil until a worker has looked.
-	route    *route
-	holding  holding
-	incoming streamrt.Incoming
-	counters counters
-	call     Handler
+	// route is whose message it is, nil until somebody has looked; unknown: it is nobody's here. Where several routes share
+	// the slots, entered tells that it has one of its route's, forRoute that it waits for one. Both are guarded by the
+	// route's queue while it waits.
+	route             *route
+	unknown           bool
+	entered, forRoute bool
+	holding           holding
+	incoming          streamrt.Incoming
+	counters          counters
+	call              Handler
 
 	settlement broker.Settlement
 	// label is how the run ended; ran is false where the handler was not called.

@@ -36,7 +36,7 @@ func (e *Engine) read(ctx context.Context) {
 	defer close(e.readDone)
 	defer close(e.work)
 	errs := errorState{log: e.log, doing: "read"}
-	full := false
+	full, crowded := false, false
 	var tookBack time.Time
 	for {
 		stopping := e.isStopping()
@@ -65,13 +65,18 @@ func (e *Engine) read(ctx context.Context) {
 					"parked", e.room.maxParked)
 				full = true
 			}
+			if c := e.room.crowded(); c && !crowded {
+				e.log.Warn("as many messages wait for a slot of their task as may: reading pauses, for the other tasks of the group, too; a task that is slow is better off with a group of its own",
+					"waiting", maxWaiting)
+				crowded = true
+			}
 			select {
 			case <-e.room.wake:
 			case <-e.stopping:
 			}
 			continue
 		}
-		full = full && e.room.full()
+		full, crowded = full && e.room.full(), crowded && e.room.crowded()
 		// What is left over when stopping is handed back and needs no room.
 		want.New = max(want.New, 1)
 		deliveries, err := e.sub.Read(ctx, want)
@@ -104,6 +109,12 @@ func (e *Engine) accept(d *broker.Delivery) {
 			return
 		case behind:
 			e.standBehind(it)
+			return
+		}
+	}
+	if e.byTask != nil && !e.isStopping() {
+		// In the order of the stream: workers are in no order.
+		if e.find(it); !e.admit(it) {
 			return
 		}
 	}

@@ -25,6 +25,8 @@ type room struct {
 	// running were handed to a worker, settling ended and wait for their settlement, parked wait for their time or for
 	// the copy that ends it, aside are suspects that wait for their turn.
 	running, settling, parked, aside atomic.Int64
+	// waiting wait for a slot of their task.
+	waiting atomic.Int64
 
 	// troubled: the server takes no settlements, so that nothing is read ahead.
 	troubled atomic.Bool
@@ -47,14 +49,14 @@ func (r *room) worthwhile(n int) bool {
 
 // free is how many more deliveries have a place: new ones may wait for a slot where reading ahead is on, others may not.
 func (r *room) free() broker.Want {
-	running, settling, aside := r.running.Load(), r.settling.Load(), r.aside.Load()
+	running, settling, aside, waiting := r.running.Load(), r.settling.Load(), r.aside.Load(), r.waiting.Load()
 	ahead := r.ahead
 	if r.troubled.Load() {
 		ahead = 0
 	}
-	n := min(r.slots+ahead-running, r.slots+ahead+backlog-running-settling, r.slots+maxAside-aside)
+	n := min(r.slots+ahead-running, r.slots+ahead+backlog-running-settling, r.slots+maxAside-aside, maxWaiting-waiting)
 	if r.parks {
-		n = min(n, r.maxParked-r.parked.Load()-running-aside)
+		n = min(n, r.maxParked-r.parked.Load()-running-aside-waiting)
 	}
 	// What waits aside runs before more of its kind is taken: a peer may have a slot for that.
 	return broker.Want{New: int(max(n, 0)), Back: int(max(min(n, r.slots-running-aside), 0))}
@@ -62,6 +64,9 @@ func (r *room) free() broker.Want {
 
 // readsAhead reports whether every slot is taken and more may be read all the same.
 func (r *room) readsAhead() bool { return r.ahead > 0 && r.running.Load() >= r.slots }
+
+// crowded reports whether messages that wait for a slot of their task are what leaves no room.
+func (r *room) crowded() bool { return r.waiting.Load() >= maxWaiting }
 
 // full reports whether parked messages are what leaves no room.
 func (r *room) full() bool { return r.parks && r.parked.Load() >= r.maxParked }

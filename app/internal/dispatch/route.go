@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -49,11 +48,7 @@ type route struct {
 
 	slowedOnce sync.Once
 
-	// Where several routes share the slots each has its own bound: a message that finds all of its route's in use gives the
-	// slot back and waits.
-	mu      sync.Mutex
-	running int
-	waiting []*item
+	queue
 }
 
 func newRoute(r Route, source broker.Source, capabilities broker.Capabilities, config *Config) *route {
@@ -82,54 +77,4 @@ func (rt *route) backoff(attempt int64, err error) (d time.Duration) {
 		}
 	}()
 	return rt.Backoff(asInt(attempt), err)
-}
-
-// enter reports whether the message may start now. Otherwise it waits for leave to return it, and counts as aside in the
-// room.
-func (rt *route) enter(it *item, room *room) bool {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.running < rt.Concurrency {
-		rt.running++
-		return true
-	}
-	room.aside.Add(1)
-	rt.waiting = append(rt.waiting, it)
-	return false
-}
-
-// leave notes that a message of the route is over, and returns the one that has waited longest and starts in its place,
-// nil for none.
-func (rt *route) leave() *item {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if len(rt.waiting) == 0 {
-		rt.running--
-		return nil
-	}
-	it := rt.waiting[0]
-	rt.waiting = slices.Delete(rt.waiting, 0, 1)
-	return it
-}
-
-// drain takes out all that wait.
-func (rt *route) drain() []*item {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	all := rt.waiting
-	rt.waiting = nil
-	return all
-}
-
-// routeOf finds the mount of a message. One whose task nobody here knows is put off, and settled under the policy of the
-// first mount that has a dead letter; so is one that has no name that could be read.
-func (e *Engine) routeOf(d *broker.Delivery) (rt *route, known bool) {
-	if e.byTask == nil {
-		return e.routes[0], true
-	}
-	task, _ := d.Header(broker.HeaderTask)
-	if rt := e.byTask[task]; rt != nil {
-		return rt, true
-	}
-	return e.fallback, false
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,6 @@ const lateAfter = time.Second
 // worker is one handler slot. It begins with a delivery that has waited for a slot of its route, unless that is nil, and
 // ends when the reader has ended and nothing is left to do.
 func (e *Engine) worker(slot *slot, it *item) {
-	entered := it != nil
 	defer func() {
 		if it == nil {
 			slot.close()
@@ -53,80 +51,67 @@ func (e *Engine) worker(slot *slot, it *item) {
 				}
 			}
 		}
-		left := e.serve(slot, it, entered)
-		it = e.next(left)
-		entered = it != nil
+		it = e.next(e.serve(slot, it))
 	}
 }
 
-// shared is the route where several of them share the slots, and nil where one has them all.
-func (e *Engine) shared(rt *route) *route {
-	if e.byTask == nil {
-		return nil
-	}
-	return rt
-}
-
-// next is what a slot goes on with when it is done with a delivery of the route: one that waited for that, or nil.
-func (e *Engine) next(left *route) *item {
-	if left == nil {
-		return nil
-	}
-	it := left.leave()
-	if it != nil {
-		e.room.running.Add(1)
-		e.room.aside.Add(-1)
-	}
-	return it
-}
-
-// serve takes one delivery from the channel to its settlement, or aside. entered: it has one of its route's slots. It
-// returns the route whose slot is free again, nil for none. The item is somebody else's by then.
-func (e *Engine) serve(slot *slot, it *item, entered bool) (left *route) {
-	if entered {
-		left = it.route
+// serve takes one delivery from the channel to its settlement, or aside. It returns the route whose slot is free again, nil
+// for none. The item is somebody else's by then.
+func (e *Engine) serve(slot *slot, it *item) (left *route) {
+	if it.entered {
+		left = e.shared(it.route)
 	}
 	if e.isStopping() {
 		e.release(it, false)
 		return left
 	}
-	d := it.delivery
 	if it.route == nil {
-		rt, known := e.routeOf(d)
-		it.route, it.counters = rt, count(d, e.caps.PacksFailures)
-		switch {
-		case d.Fault != nil:
-			e.skip(it, rt.rules.malformed(d, it.counters, d.Fault), errorText(d.Fault))
-			return nil
-		case rt.rules.elsewhere(d):
-			e.skip(it, intent{action: broker.Ack}, "")
-			return nil
-		case !known || d.Newer:
-			e.skip(it, rt.rules.unknown(it.counters), "no handler here knows its task or its version")
-			return nil
-		}
-		if i, over := rt.rules.overtaken(d, it.counters); over {
-			e.skip(it, i, "handed out more often than the cap allows")
-			return nil
-		}
+		e.find(it)
 	}
-	// A delivery that waits for a slot of its route waits before it is one of the suspects, which a waiting one would hold up.
-	if rt := e.shared(it.route); rt != nil && !entered {
-		if !rt.enter(it, e.room) {
+	turn := it.place == returning && !it.forRoute
+	it.place, it.forRoute = inLine, false
+	if turn {
+		e.start(slot, it) // Everything else was looked at before it stood aside.
+		return left
+	}
+	if e.settledUnrun(it) {
+		return left
+	}
+	if rt := e.shared(it.route); rt != nil && !it.entered {
+		if !e.admit(it) {
 			e.room.left(&e.room.running)
 			return nil
 		}
 		left = rt
 	}
-	switch {
-	case it.place == returning:
-		it.place = inLine // Everything else was looked at before it stood aside.
-	case it.counters.losses > 0 && !e.suspects.enter(it, it.route.rules.lastRun(it.counters)):
-		e.standAside(it)
-		return left
+	if it.counters.losses > 0 && !e.suspects.enter(it, it.route.rules.lastRun(it.counters)) {
+		e.standAside(it) // It keeps its route's slot.
+		return nil
 	}
 	e.start(slot, it)
 	return left
+}
+
+// settledUnrun settles a delivery that no handler is called for.
+func (e *Engine) settledUnrun(it *item) bool {
+	d, rules := it.delivery, &it.route.rules
+	switch {
+	case d.Fault != nil:
+		e.skip(it, rules.malformed(d, it.counters, d.Fault), errorText(d.Fault))
+		return true
+	case rules.elsewhere(d):
+		e.skip(it, intent{action: broker.Ack}, "")
+		return true
+	case it.unknown:
+		e.strangers.note(e.log, d)
+		e.skip(it, rules.unknown(it.counters), unknownText)
+		return true
+	}
+	i, over := rules.overtaken(d, it.counters)
+	if over {
+		e.skip(it, i, "handed out more often than the cap allows")
+	}
+	return over
 }
 
 // start runs the handler, if there is something to run it with.
@@ -156,56 +141,6 @@ func (e *Engine) start(slot *slot, it *item) {
 	}
 	it.call = call
 	e.finish(slot, it, e.run(ctx, it))
-}
-
-// describe fills in what the handler can learn about its delivery.
-func (e *Engine) describe(it *item) {
-	d, in := it.delivery, &it.incoming
-	in.Body, in.HasBody = d.Body, d.HasBody
-	if it.route.rawBody {
-		in.Body = bytes.Clone(d.Body)
-	}
-	in.Message = streamrt.Message{
-		ID:         d.MessageID(),
-		EntryID:    d.ID,
-		Source:     it.route.rules.sourceOf(d),
-		Group:      it.route.rules.group,
-		Attempt:    asInt(it.counters.attempt),
-		Losses:     asInt(it.counters.losses),
-		Deliveries: asInt(it.counters.deliveries()),
-	}
-	if len(d.Headers) > 0 {
-		headers := make(streamrt.Headers, len(d.Headers))
-		for _, h := range d.Headers {
-			headers[h.Name] = h.Value
-		}
-		in.Message.Headers = headers
-	}
-	if it.route.Subscription.ReadsFields(in) {
-		in.Message.Fields = make([]streamrt.Field, len(d.Fields))
-		for i, f := range d.Fields {
-			in.Message.Fields[i] = streamrt.Field{Name: string(f.Name), Value: string(f.Value)}
-		}
-	}
-	if b := d.Burial; b != nil {
-		in.Message.DeadLetter = &streamrt.DeadLetterFacts{
-			Reason: b.Reason, Detail: b.Detail, Source: b.Source, ID: b.ID, Group: b.Group, Handler: b.Handler,
-			Error: b.Error, Attempts: asInt(b.Attempts), Losses: asInt(b.Losses), Deliveries: asInt(b.Deliveries),
-			At: b.At,
-		}
-	}
-}
-
-// prepare decodes. A codec that panics is broken code, not a broken message: it is a failure and may be mended by the
-// next deployment, so call and err are nil and end says what happened.
-func (e *Engine) prepare(it *item) (call Handler, end ending, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			call, err, end = nil, nil, panicked(p)
-		}
-	}()
-	call, err = it.route.Subscription.Prepare(&it.incoming, it.route.Codec)
-	return call, end, err
 }
 
 // run calls the handler and says how it ended.
