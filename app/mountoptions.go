@@ -102,9 +102,9 @@ func Concurrency(n int) MountOption { return mountOption(func(p *policy) { p.con
 
 // Prefetch reads n new messages ahead of the handler slots, so that a slot that becomes free need not wait for the
 // server; 0 reads none ahead. What was read ahead is this process's until it is handled or handed back: if the process
-// dies, each of those messages is charged with one owner. By default a mount of a stream reads as many ahead as its slots
-// finish within 5 ms at the pace that they have shown, at most 1,000: none for slow handlers, none until there is a pace,
-// and none on lists and channels.
+// dies, each of those messages is charged with one owner. By default a mount reads as many ahead as its slots
+// finish within 5 ms at the pace that they have shown, at most 1,000: none for slow handlers, and none until there is a
+// pace. On a plain list what was read ahead is lost with the process, as everything in hand is.
 func Prefetch(n int) MountOption {
 	return mountOption(func(p *policy) { p.prefetch, p.hasPrefetch = n, true })
 }

@@ -109,8 +109,8 @@ func New(config Config, sub broker.Subscription) *Engine {
 	}
 	ahead, adaptive := config.Prefetch, false
 	if ahead == Adaptive {
-		// What is taken from a list or a channel is on nobody else's books.
-		ahead, adaptive = 0, capabilities.Refetches
+		// What a channel has published is in this process anyway.
+		ahead, adaptive = 0, capabilities.Acks || config.Source.Structure == broker.StructureList
 	}
 	most := ahead
 	if adaptive {

@@ -73,20 +73,24 @@ func TestOneSlowDeliveryDoesNotChangeThePace(t *testing.T) {
 
 func TestAReadIsNotWorthAFewEntriesWhileTheSlotsAreBusy(t *testing.T) {
 	r := newRoom(10, 100, 1000, false)
+	e, fixed := &Engine{room: r, pace: &pace{}}, &Engine{room: r}
 	r.running.Store(70) // 10 run, 60 wait
-	if n := r.free().New; n != 40 || r.worthwhile(n) {
-		t.Errorf("%d more are read although most of what was read ahead is left", n)
+	if n := r.free().New; n != 40 || e.worthwhile(n) || !fixed.worthwhile(n) {
+		t.Errorf("%d more: read at the slots' pace %v, with a fixed number %v", n, e.worthwhile(n), fixed.worthwhile(n))
 	}
 	r.running.Store(55)
-	if n := r.free().New; n != 55 || !r.worthwhile(n) {
+	if n := r.free().New; n != 55 || !e.worthwhile(n) {
 		t.Errorf("%d more are not read", n)
 	}
 	r.running.Store(9)
-	if n := r.free().New; !r.worthwhile(n) {
+	if n := r.free().New; !e.worthwhile(n) {
 		t.Error("a slot is free, and nothing is read")
 	}
 	r.troubled.Store(true)
 	if n := r.free().New; n != 1 {
 		t.Errorf("%d are read where nothing can be settled, want as many as there are slots", n)
+	}
+	if e.worthwhile(0) || fixed.worthwhile(0) {
+		t.Error("nothing is worth a read")
 	}
 }

@@ -59,7 +59,7 @@ func (e *Engine) read(ctx context.Context) {
 			}
 			continue
 		}
-		if !e.room.worthwhile(want.New) && !stopping {
+		if !e.worthwhile(want.New) && !stopping {
 			if parked := e.room.full(); parked && !full {
 				e.log.Warn("as many messages wait for their delay as MaxParked allows: reading pauses",
 					"parked", e.room.maxParked)
@@ -95,6 +95,15 @@ func (e *Engine) read(ctx context.Context) {
 		}
 		errs.worked()
 	}
+}
+
+// worthwhile reports whether so many new entries are worth a read. At the slots' own pace one at a time would cost a round
+// trip each: while enough of what was read ahead is left to keep them busy, the reader waits for more room.
+func (e *Engine) worthwhile(n int) bool {
+	if n == 0 || e.pace == nil {
+		return n > 0
+	}
+	return int64(n) > e.room.ahead/2 || e.room.running.Load() < e.room.slots
 }
 
 // accept gives a delivery to the workers. The channel has a place for each handler slot, so it never blocks for long.

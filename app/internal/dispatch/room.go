@@ -41,12 +41,6 @@ func newRoom(slots, ahead, maxParked int, parks bool) *room {
 	}
 }
 
-// worthwhile reports whether so many new entries are worth a read. One at a time would cost a round trip each: while
-// enough of what was read ahead is left to keep the slots busy, the reader waits for more room.
-func (r *room) worthwhile(n int) bool {
-	return n > 0 && (int64(n) > r.ahead/2 || r.running.Load() < r.slots)
-}
-
 // free is how many more deliveries have a place: new ones may wait for a slot where reading ahead is on, others may not.
 func (r *room) free() broker.Want {
 	running, settling, aside, waiting := r.running.Load(), r.settling.Load(), r.aside.Load(), r.waiting.Load()
