@@ -2,7 +2,9 @@ package redisbroker
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,11 +15,13 @@ import (
 // waits for a reply, and not its end.
 const abortAfter = 250 * time.Millisecond
 
-// connections are the open connections of a broker's pool, so that a stop need not wait for a server that stands still.
-// Safe for concurrent use.
+// connections are the open connections of a broker's pool, so that a stop need not wait for a server that stands still, and
+// the readers that follow them to another server. Safe for concurrent use.
 type connections struct {
-	mu   sync.Mutex
-	open map[*connection]struct{}
+	mu      sync.Mutex // guards what follows; not held over I/O
+	open    map[*connection]struct{}
+	remote  string // where the last one leads
+	readers map[*reader]struct{}
 }
 
 // connection takes itself off the list when it is closed.
@@ -42,14 +46,44 @@ func (cs *connections) DialHook(dial redis.DialHook) redis.DialHook {
 			return nil, err
 		}
 		c := &connection{conn, cs}
-		cs.mu.Lock()
-		defer cs.mu.Unlock()
-		if cs.open == nil {
-			cs.open = make(map[*connection]struct{})
+		for _, r := range cs.add(c) {
+			r.follow(conn.RemoteAddr())
 		}
-		cs.open[c] = struct{}{}
 		return c, nil
 	}
+}
+
+// add puts a connection on the list, and returns the readers if it leads elsewhere than the one before.
+func (cs *connections) add(c *connection) (readers []*reader) {
+	remote := c.RemoteAddr().String()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.open == nil {
+		cs.open = make(map[*connection]struct{})
+	}
+	cs.open[c] = struct{}{}
+	if _, failed := c.Conn.(*unreachable); failed || cs.remote == remote {
+		return nil
+	}
+	cs.remote = remote
+	return slices.Collect(maps.Keys(cs.readers))
+}
+
+// lead has the reader follow when a connection leads to another server.
+func (cs *connections) lead(r *reader) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.readers == nil {
+		cs.readers = make(map[*reader]struct{})
+	}
+	cs.readers[r] = struct{}{}
+}
+
+// release ends what lead began.
+func (cs *connections) release(r *reader) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.readers, r)
 }
 
 // ProcessHook leaves commands alone.

@@ -120,6 +120,8 @@ func (r route) node(ctx context.Context, anew bool) (*redis.Client, error) {
 		return c.MasterForKey(ctx, r.key)
 	case *redis.Client:
 		return c, nil
+	case *watched:
+		return c.Client, nil
 	default:
 		return nil, unsupported(c)
 	}
@@ -138,6 +140,8 @@ func everyNode(ctx context.Context, client redis.UniversalClient, f func(context
 		return c.ForEachMaster(ctx, f)
 	case *redis.Client:
 		return f(ctx, c)
+	case *watched:
+		return f(ctx, c.Client)
 	default:
 		return unsupported(c)
 	}

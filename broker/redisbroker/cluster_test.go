@@ -144,6 +144,9 @@ func TestALeaseOfADeadMoverRunsOut(t *testing.T) {
 	eventually(t, "the member is leased", leased)
 	cancel() // and it dies there
 	<-done
+	eventually(t, "the server drops what the dead mover had sent", func() bool {
+		return !strings.Contains(of.Client().ClientList(t.Context()).Val(), "cmd=xadd")
+	})
 	if err := of.Client().Do(t.Context(), "CLIENT", "UNPAUSE").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,9 @@ func (r *reader) connect(ctx context.Context) (*redis.Client, error) {
 		return nil, err
 	}
 	client = redis.NewClient(r.options(node))
+	if w, ok := r.route.client.(*watched); ok {
+		w.list.lead(r)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.client, r.admin, r.left = client, node, false
@@ -193,7 +196,21 @@ func (r *reader) hangUp() {
 	}
 }
 
+// follow ends the read in progress where another server has become the master. What the old one was just handing out is
+// undone with everything else that it does by now.
+func (r *reader) follow(master net.Addr) {
+	r.mu.Lock()
+	conn := r.conn
+	r.mu.Unlock()
+	if conn != nil && conn.RemoteAddr().String() != master.String() {
+		r.hangUp()
+	}
+}
+
 func (r *reader) close() error {
+	if w, ok := r.route.client.(*watched); ok {
+		w.list.release(r)
+	}
 	r.mu.Lock()
 	client := r.client
 	r.mu.Unlock()

@@ -74,7 +74,14 @@ func (s sentinel) client(list *connections) redis.UniversalClient {
 	options := *s.options
 	c := redis.NewFailoverClient(&options)
 	c.AddHook(list)
-	return c
+	return &watched{c, list}
+}
+
+// watched is the client of a master that sentinels watch. They tell it of a failover at once, and it closes its connections;
+// a master that only gave the role away goes on serving those that it has, for seconds.
+type watched struct {
+	*redis.Client
+	list *connections
 }
 
 // errUnclear is what is said of a URL that is not the one that was meant. net/url puts the whole of it into its errors.
