@@ -47,8 +47,14 @@ func (e *Engine) read(ctx context.Context) {
 		if e.pace != nil {
 			e.room.ahead = e.pace.ahead()
 		}
-		want := e.room.free()
+		want, guarded := e.room.free(), e.suspects.guarded()
+		if guarded {
+			// What is taken back is charged until it stands aside: nothing is while one on its last run runs or waits to.
+			want.Back = 0
+		}
 		switch now := time.Now(); {
+		case guarded:
+			tookBack = now
 		case want.Back > 0:
 			tookBack = now
 		case e.room.readsAhead() && now.Sub(tookBack) > starved && !stopping:
@@ -121,16 +127,21 @@ func (e *Engine) accept(d *broker.Delivery) {
 			return
 		}
 	}
-	if e.byTask != nil && !e.isStopping() {
-		// In the order of the stream: workers are in no order.
-		if e.find(it); !e.admit(it) {
-			return
-		}
-	}
-	e.room.running.Add(1)
 	if e.isStopping() {
+		e.room.running.Add(1)
 		e.release(it, false)
 		return
+	}
+	e.find(it)
+	// Here and not by a worker: those are in no order, and begin with nothing before the next read does.
+	if e.byTask != nil && !e.admit(it) {
+		return
+	}
+	e.room.running.Add(1)
+	if it.counters.losses > 0 {
+		if _, _, unrun := e.unrun(it); !unrun && !e.mayStart(it) {
+			return
+		}
 	}
 	e.work <- it
 }

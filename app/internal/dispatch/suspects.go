@@ -60,6 +60,13 @@ func (s *suspects) admit(it *item) {
 	s.alone = it.lastRun
 }
 
+// guarded reports whether one on its last run runs, or any waits for its turn.
+func (s *suspects) guarded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running > 0 && s.alone || len(s.queue) > 0
+}
+
 // left notes that the item is aside, and returns what leave does.
 func (s *suspects) left(it *item) []*item {
 	s.mu.Lock()

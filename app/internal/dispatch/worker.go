@@ -84,34 +84,47 @@ func (e *Engine) serve(slot *slot, it *item) (left *route) {
 		}
 		left = rt
 	}
-	if it.counters.losses > 0 && !e.suspects.enter(it, it.route.rules.lastRun(it.counters)) {
-		e.standAside(it) // It keeps its route's slot.
-		return nil
+	if !e.mayStart(it) {
+		return nil // It stands aside, and keeps its route's slot.
 	}
 	e.start(slot, it)
 	return left
 }
 
+// mayStart reports whether a message may start beside those that run. Otherwise it stands aside.
+func (e *Engine) mayStart(it *item) bool {
+	if it.counters.losses == 0 || it.suspect || e.suspects.enter(it, it.route.rules.lastRun(it.counters)) {
+		return true
+	}
+	e.standAside(it)
+	return false
+}
+
 // settledUnrun settles a delivery that no handler is called for.
 func (e *Engine) settledUnrun(it *item) bool {
+	i, text, unrun := e.unrun(it)
+	if unrun {
+		if it.unknown {
+			e.strangers.note(e.log, it.delivery)
+		}
+		e.skip(it, i, text)
+	}
+	return unrun
+}
+
+// unrun is what becomes of a delivery that no handler is called for; ok is false for all others.
+func (e *Engine) unrun(it *item) (i intent, text string, ok bool) {
 	d, rules := it.delivery, &it.route.rules
 	switch {
 	case d.Fault != nil:
-		e.skip(it, rules.malformed(d, it.counters, d.Fault), errorText(d.Fault))
-		return true
+		return rules.malformed(d, it.counters, d.Fault), errorText(d.Fault), true
 	case rules.elsewhere(d):
-		e.skip(it, intent{action: broker.Ack}, "")
-		return true
+		return intent{action: broker.Ack}, "", true
 	case it.unknown:
-		e.strangers.note(e.log, d)
-		e.skip(it, rules.unknown(it.counters), unknownText)
-		return true
+		return rules.unknown(it.counters), unknownText, true
 	}
-	i, over := rules.overtaken(d, it.counters)
-	if over {
-		e.skip(it, i, "handed out more often than the cap allows")
-	}
-	return over
+	i, ok = rules.overtaken(d, it.counters)
+	return i, "handed out more often than the cap allows", ok
 }
 
 // start runs the handler, if there is something to run it with.
