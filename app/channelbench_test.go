@@ -88,7 +88,7 @@ func tick(n int64, progress chan<- struct{}) {
 
 func receiveBare(b *testing.B, client *redis.Client) {
 	sub := client.Subscribe(b.Context(), "orders")
-	defer sub.Close() //nolint:errcheck // everything has come
+	defer sub.Close()
 	if _, err := sub.Receive(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -40,7 +40,7 @@ type wire struct {
 
 func newNetwork(server *embedded.Server) *network {
 	client := server.Client()
-	defer client.Close() //nolint:errcheck // only its options are taken
+	defer client.Close()
 	return &network{dial: client.Options().Dialer}
 }
 

@@ -139,7 +139,7 @@ func TestALeaseOfADeadMoverRunsOut(t *testing.T) {
 	}()
 	leased := func() bool {
 		z := client.ZRangeWithScores(t.Context(), set, 0, -1).Val()
-		return len(z) == 1 && time.UnixMilli(int64(z[0].Score)).Sub(time.Now()) > 25*time.Second
+		return len(z) == 1 && time.Until(time.UnixMilli(int64(z[0].Score))) > 25*time.Second
 	}
 	eventually(t, "the member is leased", leased)
 	cancel() // and it dies there

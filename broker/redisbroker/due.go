@@ -63,7 +63,10 @@ func (m *moves) move(ctx context.Context, members []string) error {
 	args := append(moveScript.args(8*len(members), keys[:]...), milliseconds(moveLease), m.command)
 	all := make([]due, len(members))
 	for i, member := range members {
-		d := m.due(member)
+		d, err := m.due(ctx, member)
+		if err != nil {
+			return err
+		}
 		d.inSteps = d.target == moveSource && (sourceApart || len(d.arguments) > 1+2*wideFields) || d.target == moveBuried && deadLetterApart
 		all[i] = d
 		if d.inSteps {
@@ -81,26 +84,30 @@ func (m *moves) move(ctx context.Context, members []string) error {
 	return errors.Join(err, m.moveInSteps(ctx, leased, began))
 }
 
-// due decides where a member goes.
-func (m *moves) due(member string) due {
+// due decides where a member goes. One that is buried is, as everything is, at a time by the server's clock.
+func (m *moves) due(ctx context.Context, member string) (due, error) {
 	arguments, err := m.open(member)
 	switch {
 	case errors.Is(err, errNewerMember):
 		m.config.Logger.Warn("a delayed message was written by a later version of this library; left for a process that knows it",
 			"subscription", m.config.Name, "delay_set", m.set)
-		return due{member: member, target: moveLater}
+		return due{member: member, target: moveLater}, nil
 	case err != nil && m.config.DeadLetter == "":
 		m.config.Logger.Error("a delayed message cannot be decoded and there is no dead letter; discarded",
 			"subscription", m.config.Name, "delay_set", m.set, "bytes", len(member), "error", err)
-		return due{member: member, target: moveNowhere}
+		return due{member: member, target: moveNowhere}, nil
 	case err != nil:
+		now, timeErr := m.client.Time(ctx).Result()
+		if timeErr != nil {
+			return due{}, timeErr
+		}
 		malformed := broker.Burial{
 			Reason: broker.ReasonMalformed, Detail: err.Error(), Error: err.Error(),
-			Source: m.set, Group: m.config.Source.Group, Handler: m.config.Name, At: time.Now(),
+			Source: m.set, Group: m.config.Source.Group, Handler: m.config.Name, At: now,
 		}
-		return due{member: member, target: moveBuried, arguments: m.letter(&malformed, member)}
+		return due{member: member, target: moveBuried, arguments: m.letter(&malformed, member)}, nil
 	}
-	return due{member: member, target: moveSource, arguments: arguments}
+	return due{member: member, target: moveSource, arguments: arguments}, nil
 }
 
 // moved counts what the script buried or discarded, and returns what it leased and the first error.

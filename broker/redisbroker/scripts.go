@@ -141,11 +141,17 @@ func loadScripts(ctx context.Context, client redis.UniversalClient) error {
 	})
 }
 
-// run sends one script call, and once more where the server has forgotten its scripts (a restart, SCRIPT FLUSH) or never
+// loads is how often the scripts are loaded for one call at most: they may be forgotten again in between.
+const loads = 3
+
+// run sends one script call, and again where the server has forgotten its scripts (a restart, SCRIPT FLUSH) or never
 // had them (a cluster's new one). On a cluster the call goes to the server of its first key.
 func run(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
 	reply, err := client.Do(ctx, args...).Result()
-	if isNoScript(err) {
+	for range loads {
+		if !isNoScript(err) {
+			break
+		}
 		if err = loadScripts(ctx, client); err != nil {
 			return nil, err
 		}

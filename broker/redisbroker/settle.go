@@ -229,8 +229,12 @@ func (s *subscription) pipeline(ctx context.Context, calls []*call) {
 func (s *subscription) answer(c *call) {
 	reply, err := c.command.Result()
 	if err != nil {
+		what := c.batch[0].Action.String()
+		if target := c.batch[0].Target; target != "" {
+			what = fmt.Sprintf("%s to %q", what, target)
+		}
 		for _, st := range c.batch {
-			st.Err = s.lost(fmt.Errorf("%s of stream %q: %w", st.Action, s.source.Key, err))
+			st.Err = s.lost(fmt.Errorf("%s of stream %q: %w", what, s.source.Key, err))
 			st.Repeated = st.Repeated || mayHaveArrived(err)
 		}
 		return

@@ -37,7 +37,7 @@ func TestWhatIsPublishedStandsThere(t *testing.T) {
 			h.T().Errorf("thumbnails %q", list)
 		}
 		due := client.ZRangeWithScores(ctx, "reminders.delayed", 0, -1).Val()
-		if len(due) != 1 || time.UnixMilli(int64(due[0].Score)).Sub(time.Now()).Round(time.Minute) != 30*time.Minute {
+		if len(due) != 1 || time.Until(time.UnixMilli(int64(due[0].Score))).Round(time.Minute) != 30*time.Minute {
 			h.T().Errorf("the delay set %v", due)
 		}
 	})
