@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,11 +23,15 @@ import (
 // paper is a trail that is busy until an attempt, and notes what it is asked to write.
 type paper struct {
 	busyUntil int
-	lines     []string
+
+	mu    sync.Mutex // handlers run side by side
+	lines []string
 }
 
 func (p *paper) Write(ctx context.Context, channel string, e Event) error {
 	m := app.MessageFrom(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.lines = append(p.lines, fmt.Sprintf("%s: %s by %s, attempt %d", channel, e.Kind, e.Who, m.Attempt))
 	if m.Attempt < p.busyUntil {
 		return ErrDiskBusy

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,8 @@ func (f counter) Count(ctx context.Context, c Click) error { return f(ctx, c) }
 // bundle is the service with what a test looks at.
 type bundle struct {
 	*apptest.H
+
+	mu      sync.Mutex // handlers run side by side
 	clicks  []Click
 	runs    []app.Message
 	letters []app.Message
@@ -36,10 +39,16 @@ func serve(h *apptest.H, answer func(attempt int) error) *bundle {
 	b := &bundle{H: h}
 	count := counter(func(ctx context.Context, c Click) error {
 		m := app.MessageFrom(ctx)
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.clicks, b.runs = append(b.clicks, c), append(b.runs, m)
 		return answer(m.Attempt)
 	})
-	tell := func(m app.Message) { b.letters = append(b.letters, m) }
+	tell := func(m app.Message) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.letters = append(b.letters, m)
+	}
 	h.Start(Service(h.Broker(), count, &Desk{Tell: tell}, app.Logger(slog.New(slog.DiscardHandler))))
 	return b
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +21,11 @@ import (
 // bundle is the service with what a test looks at.
 type bundle struct {
 	*apptest.H
-	m       *app.Mounts
-	fails   map[string]error
-	runs    []string
+	m     *app.Mounts
+	fails map[string]error
+	runs  []string
+
+	mu      sync.Mutex // dead letters are collected side by side
 	letters []app.Message
 }
 
@@ -39,7 +42,11 @@ func (b *bundle) Shrink(ctx context.Context, p Picture) error {
 // serve prepares the service; begin starts it.
 func serve(h *apptest.H, fails map[string]error) (b *bundle, begin func()) {
 	b = &bundle{H: h, fails: fails}
-	keep := func(_ []byte, m app.Message) { b.letters = append(b.letters, m) }
+	keep := func(_ []byte, m app.Message) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.letters = append(b.letters, m)
+	}
 	a, m := Service(h.Broker(), b, &Album{Keep: keep}, app.Logger(slog.New(slog.DiscardHandler)))
 	b.m = m
 	return b, func() { h.Start(a) }
