@@ -277,8 +277,10 @@ func TestACopyOfAPatternLeavesItsCountersBehindWhereItLeaves(t *testing.T) {
 				if got := l.settle(broker.Settlement{
 					Delivery: &broker.Delivery{ID: "1", Raw: []byte("x"), Body: []byte("x"), HasBody: true, Channel: "events.a"}, Action: broker.Copy,
 					Edits: broker.Edits{Set: []broker.HeaderLine{
-						{Name: broker.HeaderRetryCount, Value: "1"}, {Name: broker.HeaderLosses, Value: "1"},
-						{Name: broker.HeaderRetryGroup, Value: "me"}, {Name: broker.HeaderHistory, Value: "h"},
+						{Name: broker.HeaderRetryCount, Value: "1"},
+						{Name: broker.HeaderLosses, Value: "1"},
+						{Name: broker.HeaderRetryGroup, Value: "me"},
+						{Name: broker.HeaderHistory, Value: "h"},
 					}},
 				}); got != broker.Done {
 					t.Fatal(got)
