@@ -84,7 +84,7 @@ var rooms = []room{
 	{
 		path: "gen",
 		imports: []string{
-			"gen/diag", "gen/directive", "gen/internal/emit", "gen/internal/genfile", "gen/internal/load",
+			"gen/diag", "gen/directive", "gen/internal/asyncapi", "gen/internal/emit", "gen/internal/genfile", "gen/internal/load",
 			"gen/internal/output", "gen/internal/resolve", "gen/model",
 		},
 		why: "the generator as a library",
@@ -119,6 +119,11 @@ var rooms = []room{
 	{
 		path: "gen/internal/emit", imports: []string{"gen/internal/genfile", "gen/model"},
 		why: "the model to code; the only importer of jennifer",
+	},
+	{
+		path: "gen/internal/asyncapi", imports: []string{"gen/diag", "gen/directive", "gen/model"},
+		tests: []string{"gen", "gen/internal/asyncapi/testdata/...", "runtime"},
+		why:   "the model to an AsyncAPI document, which needs types and comments but nothing that code generation has",
 	},
 	{
 		path: "gen/internal/output", imports: []string{"gen/diag", "gen/internal/genfile"},

@@ -61,10 +61,16 @@ func Load(ctx context.Context, cfg Config) (Result, error) {
 			result.Packages = append(result.Packages, m)
 		}
 	}
-	for _, d := range findings.Sorted() {
-		result.Findings = append(result.Findings, d.Relative(dir))
-	}
+	result.Findings = relative(&findings, dir)
 	return result, nil
+}
+
+func relative(findings *diag.List, dir string) []diag.Diagnostic {
+	var all []diag.Diagnostic
+	for _, d := range findings.Sorted() {
+		all = append(all, d.Relative(dir))
+	}
+	return all
 }
 
 // Run generates the files of all packages that match. Files that are up to date are not touched, and neither is
@@ -83,11 +89,16 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
 	}
+	return apply(changes, result.dir, cfg.Check)
+}
+
+// apply makes the changes, or says what they would be. Paths in the report are as seen from dir.
+func apply(changes []output.Change, dir string, check bool) (Report, error) {
 	var report Report
 	for _, c := range changes {
-		path := diag.Relative(result.dir, c.Path)
+		path := diag.Relative(dir, c.Path)
 		switch {
-		case cfg.Check:
+		case check:
 			report.Stale = append(report.Stale, Stale{path, output.Diff(path, c.Before, c.Content)})
 		case c.Content == nil:
 			report.Removed = append(report.Removed, path)
@@ -95,7 +106,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			report.Written = append(report.Written, path)
 		}
 	}
-	if cfg.Check {
+	if check {
 		return report, nil
 	}
 	if err := output.Apply(changes); err != nil {

@@ -8,6 +8,10 @@
 // It exits with 0 where everything is generated, with 1 where something in the source stands against it (each finding
 // is a line file:line:col: message [code], and no file was touched) or a checked file is stale, and with 2 where it was
 // called wrongly or could not work.
+//
+//	go tool streamgen asyncapi -o asyncapi.json ./...
+//
+// describes what all these packages subscribe to as one AsyncAPI document, with the same exit codes.
 package main
 
 import (
@@ -24,6 +28,7 @@ import (
 )
 
 const usage = `usage: streamgen [--check] [--json] PATTERN...
+       streamgen asyncapi [--check] [-o FILE] PATTERN...
 
 Streamgen writes the stream_gen.go of each package that matches and has //stream:subscriber directives, and removes it
 where the last of them has gone. Patterns are those of the go command; without one it is the package in the working
@@ -45,7 +50,7 @@ const (
 type command func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
 // subcommands are chosen by the first argument. Everything else is generate's.
-var subcommands = map[string]command{}
+var subcommands = map[string]command{"asyncapi": asyncAPI}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -69,17 +74,8 @@ func generate(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	flags.Usage = func() { fmt.Fprint(stderr, usage) }
 	check := flags.Bool("check", false, "")
 	asJSON := flags.Bool("json", false, "")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitClean
-	case err != nil:
-		return exitFailure
-	}
-	for _, pattern := range flags.Args() {
-		if strings.HasPrefix(pattern, "-") {
-			fmt.Fprintf(stderr, "streamgen: %s comes after a pattern: flags come first\n", pattern)
-			return exitFailure
-		}
+	if code, ok := parse(flags, args, stderr); !ok {
+		return code
 	}
 	report, err := gen.Run(ctx, gen.Config{Patterns: flags.Args(), Check: *check})
 	if err == nil {
@@ -93,6 +89,23 @@ func generate(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return exitFindings
 	}
 	return exitClean
+}
+
+// parse reads the flags. Where it returns false, the program ends with the code.
+func parse(flags *flag.FlagSet, args []string, stderr io.Writer) (code int, ok bool) {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitClean, false
+	case err != nil:
+		return exitFailure, false
+	}
+	for _, pattern := range flags.Args() {
+		if strings.HasPrefix(pattern, "-") {
+			fmt.Fprintf(stderr, "streamgen: %s comes after a pattern: flags come first\n", pattern)
+			return exitFailure, false
+		}
+	}
+	return 0, true
 }
 
 // show prints the findings as lines to the standard error, the diffs to the standard output; or everything there as JSON.

@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"streamgen": main})
+	testscript.Main(m, map[string]func(){"streamgen": main, "jsonpart": jsonPart, "schemas": goSchemas})
 }
 
 // TestScripts runs the archives in gen/testdata/script. Each is a module of its own, which is called example.com/m where

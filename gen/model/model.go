@@ -39,8 +39,8 @@ type Subscription struct {
 	Payload types.Type
 	// Doc is the handler's comment, without directives.
 	Doc string
-	// Pos is where the handler's name stands.
-	Pos token.Position
+	// Pos is where the handler's name stands, Directive where its directive begins.
+	Pos, Directive token.Position
 	// Spec has its Name filled in.
 	Spec directive.Subscriber
 }

@@ -42,6 +42,19 @@ func Plan(dir string, want []byte) (Change, bool, error) {
 	return Change{path, have, want}, want == nil || !bytes.Equal(have, want), nil
 }
 
+// PlanFile is Plan for a file that is the caller's to overwrite, whatever it holds.
+func PlanFile(path string, want []byte) (Change, bool, error) {
+	have, err := os.ReadFile(path)
+	switch {
+	case os.IsNotExist(err):
+		return Change{Path: path, Content: want}, true, nil
+	case err != nil:
+		return Change{}, false, err
+	}
+	have = append([]byte{}, genfile.Normal(have)...)
+	return Change{path, have, want}, !bytes.Equal(have, want), nil
+}
+
 // Apply makes all the changes. Each file is replaced in one step: a reader, or a build that runs at the same time, sees
 // the old content or the new one, never a part. Everything new is on the disk before the first file is replaced, and
 // where a replacement fails those before it are taken back.
@@ -104,7 +117,7 @@ func stage(c Change) (*staging, error) {
 // temporary writes a file beside the one it is about. The name begins with a dot, so that the go command never takes it
 // for a source file.
 func (s *staging) temporary(content []byte, mode os.FileMode) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(s.path), "."+genfile.Name+".*.tmp")
+	f, err := os.CreateTemp(filepath.Dir(s.path), "."+filepath.Base(s.path)+".*.tmp")
 	if err != nil {
 		return "", err
 	}

@@ -132,8 +132,9 @@ func (c *lossCheck) structure(s *types.Struct, owner string) (visible, hidden bo
 		case f.Anonymous() && !f.Exported() && tag == "":
 			visible = true // by pointer, or no struct: whether the codec reaches it is a question of its own
 		case !f.Exported():
-			hidden = hidden || f.Name() != "_"
-			if tagged {
+			blank := f.Name() == "_" // its tag is for the struct, as in _ struct{} `cbor:",toarray"`
+			hidden = hidden || !blank
+			if tagged && !blank {
 				c.lose("%s of %s has a tag, but is not exported, so it would stay empty: export it, or remove the tag", f.Name(), owner)
 			}
 		default:

@@ -131,6 +131,7 @@ func (r *resolver) subscription(h handler) (model.Subscription, bool) {
 		Payload:      sig.payload,
 		Doc:          h.decl.Doc.Text(),
 		Pos:          r.position(h.decl.Name.Pos()),
+		Directive:    r.position(h.directive.Pos),
 		Spec:         h.directive.Subscriber,
 	}
 	if s.Spec.Name == "" {
