@@ -92,14 +92,24 @@ func (s *scan) outside(fset *token.FileSet, inBuild []*ast.File) []Outside {
 		if seen[f.path] {
 			continue
 		}
-		o := Outside{Path: f.path, Comments: comments(fset, f)}
-		o.File, _ = parser.ParseFile(fset, f.path, f.content, parser.SkipObjectResolution)
-		out = append(out, o)
+		out = append(out, ReadOutside(fset, f.path, f.content))
 	}
 	if g := s.generated; g != nil && g.Ours {
-		out = append(out, Outside{Path: g.Path, Comments: comments(fset, file{g.Path, g.Content})})
+		out = append(out, ReadGenerated(fset, g))
 	}
 	return out
+}
+
+// ReadOutside reads a file that is not in the build, of which half may be missing.
+func ReadOutside(fset *token.FileSet, path string, content []byte) Outside {
+	o := Outside{Path: path, Comments: comments(fset, file{path, content})}
+	o.File, _ = parser.ParseFile(fset, path, content, parser.SkipObjectResolution)
+	return o
+}
+
+// ReadGenerated reads the comments of the generated file.
+func ReadGenerated(fset *token.FileSet, g *Generated) Outside {
+	return Outside{Path: g.Path, Comments: comments(fset, file{g.Path, g.Content})}
 }
 
 // comments finds the comments of a file, however broken the code between them is.
