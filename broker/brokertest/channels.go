@@ -29,7 +29,7 @@ var channelsArea = area{name: "Channels", bodies: []body{
 	{name: "ARetryRunsInTheProcessThatFailed", run: channelReplicas, paused: true},
 	{name: "TwoMountsOfOneProcessRetryApart", run: channelTwins, paused: true},
 	{name: "ACopyOutsideThePatternStartsAnew", run: channelOutRetry, paused: true},
-	{name: "ADeadLetterThatNobodyHearsIsAnError", run: channelUnheard, paused: true},
+	{name: "ADeadLetterThatNobodyHearsIsAnError", run: channelUnheard, paused: true, needs: []Feature{Receivers}},
 	{name: "ADamagedMessageIsBuriedAsItCame", run: channelDamaged, paused: true},
 	{name: "WhatASlowHandlerMissesIsCounted", run: channelOverflow},
 	{name: "WhatAStopLosesIsCounted", run: channelStop, paused: true},

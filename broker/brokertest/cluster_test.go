@@ -20,6 +20,7 @@ func clusterTarget(s *redistest.Server) brokertest.Target {
 		Name:   "cluster",
 		Broker: func(o ...redisbroker.Option) broker.Broker { return redisbroker.Cluster(s.URL(), o...) },
 		Client: s.Client(),
+		Lacks:  []brokertest.Feature{brokertest.Receivers},
 		Own:    func(t testing.TB) brokertest.Target { return clusterTarget(redistest.ClusterOf(t, 1)[0]) },
 	}
 }

@@ -226,6 +226,8 @@ func fullList(t *testing.T, target Target) {
 		}
 		return answers[c.payload[:len(c.payload)-1]]
 	})
+	// In the list's slot: on a cluster a dead letter in another one is written anew, which needs memory.
+	one.deadLetter = "{" + one.stream + "}.dlq"
 	one.mount(app.MaxAttempts(3), app.DeadLetter(one.deadLetter), app.Concurrency(10))
 	for i := range 5 {
 		for _, body := range sortedKeys(answers) {

@@ -105,6 +105,7 @@ func TestTargetsLackWhatTheySay(t *testing.T) {
 		ClientKill:   {"CLIENT", "LIST"},
 		ConfigSet:    {"CONFIG", "SET", "slowlog-max-len", "128"},
 		CommandStats: {"INFO", "commandstats"},
+		Receivers:    {"PUBLISH", "brokertest.nobody", ""},
 		SlowLog:      {"SLOWLOG", "LEN"},
 	}
 	for f := range uses {

@@ -44,6 +44,8 @@ const (
 	ConfigSet Feature = "CONFIG SET"
 	// CommandStats is INFO commandstats, which tells what a subscription costs.
 	CommandStats Feature = "INFO commandstats"
+	// Receivers is the answer of PUBLISH, how many there were, of which a cluster's server knows its own alone.
+	Receivers Feature = "the receivers of PUBLISH"
 	// SlowLog is SLOWLOG, which tells of single commands that cost too much.
 	SlowLog Feature = "SLOWLOG"
 )
@@ -53,6 +55,7 @@ var uses = map[Feature]string{
 	ClientKill:   "connections are cut with it",
 	ConfigSet:    "the server's limits are changed with it",
 	CommandStats: "what the server was asked is counted with it",
+	Receivers:    "what nobody receives is told from it",
 	SlowLog:      "slow commands are found with it",
 }
 

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,6 +41,7 @@ func settleDeferred(ctx context.Context, client redis.UniversalClient, batch []*
 			st.Result, st.Err = 0, err
 		default:
 			delay, overdue := putOff(st, now)
+			st.Edits = delay.Edits // what is written again has the same time, and is the same member
 			if overdue {
 				st.Result, st.Err = broker.Overdue, nil
 				continue
@@ -50,15 +52,20 @@ func settleDeferred(ctx context.Context, client redis.UniversalClient, batch []*
 	}
 	settle(ctx, inner)
 	for st, delay := range delays {
-		st.Result, st.Err, st.Repeated = delay.Result, delay.Err, delay.Repeated
+		st.Result, st.Err, st.Repeated, st.Written = delay.Result, delay.Err, delay.Repeated, delay.Written
 	}
 }
+
+func isUnknownSince(h broker.HeaderLine) bool { return h.Name == broker.HeaderUnknownSince }
 
 // putOff is the delay that a deferral amounts to at that time: as long again as the message has been unknown, so that
 // each wait is about twice the one before. overdue: it has been unknown for too long.
 func putOff(st *broker.Settlement, now time.Time) (delay *broker.Settlement, overdue bool) {
 	d := *st
 	d.Action = broker.Delay
+	if st.Written || slices.ContainsFunc(st.Edits.Set, isUnknownSince) {
+		return &d, false // a try before this one has failed
+	}
 	if text, ok := st.Delivery.Header(broker.HeaderUnknownSince); ok {
 		if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms > 0 && ms <= now.UnixMilli() {
 			unknown := time.Duration(min(now.UnixMilli()-ms, longestDelay.Milliseconds())) * time.Millisecond

@@ -45,3 +45,20 @@ func TestAnUnknownSinceThatNobodyCanHaveWrittenCountsFromNow(t *testing.T) {
 		}
 	}
 }
+
+// A deferral that is tried again after an error is the same member, and is not given up after it has been written.
+func TestADeferralThatIsTriedAgainIsTheSame(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	st := &broker.Settlement{Delivery: &broker.Delivery{ID: "1-0"}, Action: broker.Defer, Delay: time.Second, Limit: time.Minute}
+	first, _ := putOff(st, now)
+	st.Edits = first.Edits
+	again, overdue := putOff(st, now.Add(time.Second))
+	if overdue || len(again.Edits.Set) != 1 || again.Edits.Set[0] != first.Edits.Set[0] {
+		t.Errorf("edits %v, then %v", first.Edits.Set, again.Edits.Set)
+	}
+	old := broker.HeaderLine{Name: broker.HeaderUnknownSince, Value: strconv.FormatInt(now.UnixMilli(), 10)}
+	st = &broker.Settlement{Delivery: &broker.Delivery{Headers: []broker.HeaderLine{old}}, Action: broker.Defer, Limit: time.Minute, Written: true}
+	if _, overdue := putOff(st, now.Add(time.Hour)); overdue {
+		t.Error("a deferral that only has to be acknowledged is given up")
+	}
+}

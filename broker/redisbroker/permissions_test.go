@@ -137,3 +137,51 @@ func TestAMissingPermissionIsNamedAtTheStart(t *testing.T) {
 		}
 	})
 }
+
+// What docs/servers.md names besides is enough for a cluster.
+func TestThePermissionsOfAClusterAreEnough(t *testing.T) {
+	server := redistest.ClusterOf(t, 1)[0]
+	on := func(permitted []string) (*fixture, broker.Subscription, error) {
+		restrictedTo(t, server, permitted)
+		options, err := redis.ParseClusterURL(server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		options.Username, options.Password = "worker", "secret"
+		client := redis.NewClusterClient(options)
+		t.Cleanup(func() { _ = client.Close() })
+		b := redisbroker.FromClient(client)
+		t.Cleanup(func() { _ = b.Close(context.Background()) })
+		f := &fixture{t: t, client: server.Client(), hand: map[string]int64{}}
+		sub, err := subscribe(t, b, f)
+		f.sub = sub
+		return f, sub, err
+	}
+	if _, _, err := on(documented); err == nil || !strings.Contains(err.Error(), "cluster|slots") {
+		t.Errorf("without +cluster|slots: %v", err)
+	}
+	f, sub, err := on(append([]string{"+cluster|slots", "+asking"}, documented...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := f.start()
+	for range 2 {
+		f.add("_payload", "b")
+	}
+	for i, d := range f.read(2) {
+		st := []broker.Settlement{
+			{Action: broker.Delay, Delay: 50 * time.Millisecond},
+			{Action: broker.Bury, Target: "dlq", Burial: &broker.Burial{Reason: "rejected"}},
+		}[i]
+		st.Delivery = d
+		if got := f.settle(st); got != broker.Done {
+			t.Errorf("%s: %v", st.Action, got)
+		}
+	}
+	f.collect(1)
+	stop()
+	sub.Stop(t.Context())
+	if err := sub.Release(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
