@@ -166,6 +166,15 @@ var PrintLabelSubscription = streamrt.SubscribeErr(streamrt.Spec{
 	Group:  "print",
 }, streamrt.Raw, PrintLabel)
 
+// SendInvoiceSubscription subscribes [SendInvoice] to stream invoices as group mail.
+var SendInvoiceSubscription = streamrt.SubscribeErr(streamrt.Spec{
+	Name:     "snippets.SendInvoice",
+	Stream:   "invoices",
+	Group:    "mail",
+	DelaySet: "invoices.delayed",
+	Timeout:  30 * streamrt.Second,
+}, streamrt.Default, SendInvoice)
+
 // SendMailSubscription subscribes [SendMail] to stream jobs as group workers, for task send_mail.
 var SendMailSubscription = streamrt.SubscribeErr(streamrt.Spec{
 	Name:   "snippets.SendMail",

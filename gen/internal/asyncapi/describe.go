@@ -162,8 +162,8 @@ func extension(s located, handler string, from source) subscription {
 		Directive: fmt.Sprintf("%s:%d:%d", path.Join(s.pkg.Path, filepath.Base(at.Filename)), at.Line, at.Column),
 		Structure: from.Structure, Group: spec.Group, Claim: short(spec.Claim), Reclaim: short(spec.Reclaim),
 		Start: spec.Start, DelaySet: spec.DelaySet, DelayTTL: short(spec.DelayTTL), Task: spec.Task,
-		Foreign: spec.Foreign || spec.Codec == "fields", Reliable: spec.Reliable, Codec: spec.Codec,
-		Block: short(spec.Block), Timeout: short(spec.Timeout),
+		Foreign: spec.Foreign || spec.Codec == "fields", Reliable: spec.Reliable, Sharded: spec.Sharded,
+		Codec: spec.Codec, Block: short(spec.Block), Timeout: short(spec.Timeout),
 	}
 }
 

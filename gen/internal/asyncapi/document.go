@@ -87,6 +87,7 @@ type subscription struct {
 	Task      string `json:"task,omitempty"`
 	Foreign   bool   `json:"foreign,omitempty"`
 	Reliable  bool   `json:"reliable,omitempty"`
+	Sharded   bool   `json:"sharded,omitempty"`
 	Codec     string `json:"codec,omitempty"`
 	Block     string `json:"block,omitempty"`
 	Timeout   string `json:"timeout,omitempty"`

@@ -1,6 +1,7 @@
 package asyncapi_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"math/big"
 	"net/netip"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -161,6 +163,37 @@ func asJSON(t *testing.T, v any) any {
 		return base64.StdEncoding.EncodeToString(v)
 	}
 	return written(t, v)
+}
+
+// TestTheGuideShowsTheDocument compares each JSON block of docs/asyncapi.md with the part that the line before it names, of
+// the document of the guides' own code.
+func TestTheGuideShowsTheDocument(t *testing.T) {
+	document, _ := describe(t, "../../../docs/snippets", ".")
+	guide, err := os.ReadFile("../../../docs/asyncapi.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)(<!-- part: (\\S+) -->\n)?```json\n(.*?)\n```").FindAllStringSubmatch(string(guide), -1)
+	if len(blocks) < 3 {
+		t.Fatalf("the guide has %d JSON blocks", len(blocks))
+	}
+	for _, b := range blocks {
+		part := json.RawMessage(document)
+		for _, key := range strings.Split(b[2], "/")[1:] {
+			var object map[string]json.RawMessage
+			if err := json.Unmarshal(part, &object); err != nil || object[key] == nil {
+				t.Fatalf("the document has nothing at %q", b[2])
+			}
+			part = object[key]
+		}
+		var want bytes.Buffer
+		if err := json.Indent(&want, part, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		if b[3] != want.String() {
+			t.Errorf("the guide shows for %q\n%s\nwhich is\n%s", b[2], b[3], want.String())
+		}
+	}
 }
 
 // TestTheHeadersAreThoseOfTheLibrary compares the document with the constants of the package broker.

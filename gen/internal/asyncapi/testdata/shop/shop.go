@@ -71,6 +71,11 @@ type Line struct {
 	Count uint8 `json:"count"`
 }
 
+// Pack packs a line. What does not fit comes back later.
+//
+//stream:subscriber stream=jobs group=shop task=pack timeout=30s
+func Pack(context.Context, Line) error { return nil }
+
 // Cents are what things cost.
 type Cents int64
 
@@ -149,9 +154,6 @@ func TakeOrder(context.Context, *Order) error { return nil }
 
 //stream:subscriber stream=orders group=audit codec=cbor
 func AuditOrder(context.Context, Sample) error { return nil }
-
-//stream:subscriber stream=jobs group=shop task=pack
-func Pack(context.Context, Line) error { return nil }
 
 //stream:subscriber stream=jobs group=shop "task=send it"
 func Send(context.Context, Line) error { return nil }
