@@ -283,6 +283,81 @@ func moveSlot(t *testing.T, nodes []*redistest.Server, key string) {
 	do(from, "CLUSTER", "SETSLOT", slot, "NODE", id(to))
 }
 
+// The only server of the cluster that keeps keys dies, and its replica takes over.
+func TestWorkGoesOnAfterAServerOfTheClusterDied(t *testing.T) {
+	nodes := redistest.ClusterOf(t, 2)
+	replicate(t, nodes)
+	ctx, master, replica := t.Context(), nodes[0].Client(), nodes[1].Client()
+	w := newWorker(redisbroker.Cluster(nodes[0].URL()))
+	w.mount(streamrt.Spec{Stream: "in", DelaySet: "in.delayed", Block: 30 * time.Second}, func(ctx context.Context, body string) outcome.HandlerOutcome {
+		if app.MessageFrom(ctx).Attempt == 1 {
+			return outcome.RetryAfter(50 * time.Millisecond)
+		}
+		return outcome.Ack()
+	})
+	stop := w.start(t)
+	for i := range 50 {
+		w.send(t, "in", fmt.Sprint(i))
+	}
+	if n, err := master.Wait(ctx, 1, 10*time.Second).Result(); n != 1 || err != nil {
+		t.Fatalf("WAIT: %d, %v", n, err)
+	}
+	_ = master.Do(ctx, "SHUTDOWN", "NOSAVE", "NOW", "FORCE").Err() // the reply is the end of the connection
+	if err := replica.Do(ctx, "CLUSTER", "FAILOVER", "TAKEOVER").Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.send(t, "in", "after")
+	soon(t, "everything is handled and settled on the new master", func() bool {
+		p, err := replica.XPending(ctx, "in", "g").Result()
+		ran := w.ran()
+		return err == nil && p.Count == 0 && len(ran) == 51 && ran["after"] >= 2 && replica.ZCard(ctx, "in.delayed").Val() == 0
+	})
+	stop()
+	for body, n := range w.ran() {
+		if n < 2 {
+			t.Errorf("%s was handled %d times", body, n)
+		}
+	}
+}
+
+// replicate makes the second of two servers the replica of the first, which gets all slots.
+func replicate(t *testing.T, nodes []*redistest.Server) {
+	t.Helper()
+	ctx, master, replica := t.Context(), nodes[0].Client(), nodes[1].Client()
+	id := func(c *redis.Client) string { return c.Do(ctx, "CLUSTER", "MYID").Val().(string) }
+	var address, bus string
+	for _, line := range strings.Split(replica.ClusterNodes(ctx).Val(), "\n") {
+		if strings.Contains(line, "myself") {
+			address, bus, _ = strings.Cut(strings.Fields(line)[1], "@")
+		}
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, _, _ = strings.Cut(bus, ",")
+	for _, step := range []struct {
+		on   *redis.Client
+		args []any
+	}{
+		{master, []any{"CLUSTER", "FORGET", id(replica)}},
+		{replica, []any{"CLUSTER", "RESET", "HARD"}},
+		{master, []any{"CLUSTER", "ADDSLOTSRANGE", 8192, 16383}},
+		{master, []any{"CLUSTER", "MEET", "127.0.0.1", port, bus}},
+	} {
+		if err := step.on.Do(ctx, step.args...).Err(); err != nil {
+			t.Fatalf("%v: %v", step.args, err)
+		}
+	}
+	of := id(master)
+	soon(t, "the servers have met", func() bool { return replica.Do(ctx, "CLUSTER", "REPLICATE", of).Err() == nil })
+	soon(t, "the replica is in step, and the cluster knows it", func() bool {
+		return strings.Contains(replica.Info(ctx, "replication").Val(), "master_link_status:up") &&
+			strings.Contains(master.ClusterInfo(ctx).Val(), "cluster_state:ok") &&
+			len(master.ClusterSlots(ctx).Val()) == 1 && len(master.ClusterSlots(ctx).Val()[0].Nodes) == 2
+	})
+}
+
 func TestWorkGoesOnAfterAFailover(t *testing.T) {
 	for _, way := range []struct {
 		name   string
