@@ -157,3 +157,52 @@ func TestAForeignEntryThatCannotBeReadIsMalformed(t *testing.T) {
 		c.want(0, 3)
 	})
 }
+
+// The owner of the stream trims it while an entry is in a handler, and while one waits for its next run. Its body is still
+// here, and so is what it has behind it.
+func TestATrimmedForeignEntryKeepsItsAttempts(t *testing.T) {
+	for _, claim := range []time.Duration{0, time.Second} {
+		for _, when := range []string{"in the handler", "while it waits"} {
+			t.Run(claim.String()+" "+when, func(t *testing.T) {
+				apptest.Paused(t, func(h *apptest.H) {
+					ctx, a := context.Background(), app.New("t", "1")
+					var runs []int
+					trim := func() { h.Client().XTrimMaxLen(ctx, "clicks", 0) }
+					spec := streamrt.Spec{Name: "t.click", Stream: "clicks", Group: "billing", Claim: claim, Foreign: true}
+					a.Broker(h.Broker()).Mount(streamrt.Subscribe(spec, streamrt.Raw, func(ctx context.Context, _ []byte) outcome.HandlerOutcome {
+						runs = append(runs, app.MessageFrom(ctx).Attempt)
+						if len(runs) == 1 && when == "in the handler" {
+							trim()
+						}
+						return outcome.RetryAfter(2 * time.Second)
+					}), app.MaxAttempts(3), app.DeadLetter("clicks.dlq"))
+					h.Start(a)
+					if err := h.Client().XAdd(ctx, &redis.XAddArgs{Stream: "clicks", Values: []any{"page", "/a"}}).Err(); err != nil {
+						h.T().Fatal(err)
+					}
+					h.Advance(time.Second / 2)
+					if when == "while it waits" {
+						trim()
+					}
+					h.Advance(30 * time.Second)
+					if claim > 0 && when == "while it waits" {
+						// It is with nobody by then: a claiming group finds it gone.
+						if n := h.Client().XPending(ctx, "clicks", "billing").Val().Count; n != 0 || len(runs) != 1 {
+							h.T().Errorf("%d entries are pending after the runs %v", n, runs)
+						}
+						return
+					}
+					if len(runs) != 3 || runs[0] != 1 || runs[1] != 2 || runs[2] != 3 {
+						h.T().Errorf("the attempts were %v", runs)
+					}
+					if n := h.Client().XLen(ctx, "clicks.dlq").Val(); n != 1 {
+						h.T().Errorf("%d dead letters", n)
+					}
+					if n := h.Client().XPending(ctx, "clicks", "billing").Val().Count; n != 0 {
+						h.T().Errorf("%d entries are pending", n)
+					}
+				})
+			})
+		}
+	}
+}

@@ -135,3 +135,54 @@ func TestAnEntryThatIsLostBeforeItsTurnDoesNotRunTwice(t *testing.T) {
 		}
 	})
 }
+
+// A process takes an entry back that it has lost, while its first handler still ignores the end of its context. The new run
+// is another hand-out: nobody has taken that.
+func TestALostRunDoesNotEndTheNextOne(t *testing.T) {
+	paused(t, func(s *service) {
+		release, ended := make(chan struct{}), make(chan error, 1)
+		runs := 0
+		s.mount(streamrt.Spec{}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
+			s.mu.Lock()
+			runs++
+			first := runs == 1
+			s.mu.Unlock()
+			if first {
+				<-release
+				return outcome.Ack()
+			}
+			select {
+			case <-ctx.Done():
+				ended <- context.Cause(ctx)
+				return outcome.Of(ctx.Err())
+			case <-time.After(5 * time.Minute):
+			}
+			return outcome.Ack()
+		}, app.Concurrency(2), app.DeadLetter("dlq"))
+		s.start()
+		s.publish("x")
+		s.Advance(time.Second)
+		// Another process took it, and has died since.
+		p, err := s.Client().XPendingExt(s.t.Context(), &redis.XPendingExtArgs{Stream: "in", Group: group, Start: "-", End: "+", Count: 1}).Result()
+		if err != nil || len(p) != 1 {
+			s.t.Fatalf("pending %v, %v", p, err)
+		}
+		if err := s.Client().Do(s.t.Context(), "XCLAIM", "in", group, "dead", 0, p[0].ID, "IDLE", 3_600_000, "RETRYCOUNT", 2, "JUSTID").Err(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.Advance(3 * time.Minute)
+		s.mu.Lock()
+		if runs != 2 {
+			s.t.Errorf("%d runs, want the lost one and the next", runs)
+		}
+		s.mu.Unlock()
+		select {
+		case cause := <-ended:
+			s.t.Errorf("the context of the run that owns the entry ended: %v", cause)
+		default:
+		}
+		close(release)
+		s.Advance(5 * time.Minute)
+		s.wantServer(0, 1, 0)
+	})
+}

@@ -122,9 +122,10 @@ type Holder interface {
 	// Held returns what has been in hand, or was last returned by Held, at least so long ago; 0 returns everything and
 	// leaves the times as they are.
 	Held(since time.Duration) []Held
-	// Lost tells that entries belong to another consumer by now: the context of a handler that runs with one ends with
-	// the cause that says so.
-	Lost(ids []string)
+	// Lost tells that entries which were held with these counts belong to another consumer by now, or were handed out anew:
+	// the context of a handler that runs with one ends with the cause that says so, and it is held no longer. A later
+	// hand-out of the same entry is another one.
+	Lost(lost []Held)
 }
 
 // ErrClosed is returned by Read once Stop has been called: nothing more will be read.

@@ -14,7 +14,7 @@ import (
 type holdsNothing struct{}
 
 func (holdsNothing) Held(time.Duration) []broker.Held { return nil }
-func (holdsNothing) Lost([]string)                    {}
+func (holdsNothing) Lost([]broker.Held)               {}
 
 // Ending a command that goes on for too long closes every connection of the pool, idle ones too. What a stop has to hand
 // back is handed back all the same.

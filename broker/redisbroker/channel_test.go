@@ -53,7 +53,7 @@ func (l *logText) String() string {
 type nobody struct{}
 
 func (nobody) Held(time.Duration) []broker.Held { return nil }
-func (nobody) Lost([]string)                    {}
+func (nobody) Lost([]broker.Held)               {}
 
 func newListener(t *testing.T) *listener {
 	return &listener{t: t, log: new(logText), count: map[string]int{}}

@@ -60,10 +60,12 @@ func (f *fixture) Held(time.Duration) []broker.Held {
 	return held
 }
 
-func (f *fixture) Lost(ids []string) {
+func (f *fixture) Lost(lost []broker.Held) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lost = append(f.lost, ids...)
+	for _, l := range lost {
+		f.lost = append(f.lost, l.ID)
+	}
 }
 
 // hold notes what a read brought.

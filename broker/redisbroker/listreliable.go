@@ -264,8 +264,12 @@ func (l *reliableList) stillOurs(ctx context.Context, deliveries []*broker.Deliv
 
 // lost tells the engine that items are somebody else's by now.
 func (l *reliableList) lost(ids []string) {
-	if len(ids) > 0 {
-		l.config.Holder.Lost(ids)
+	lost := make([]broker.Held, len(ids))
+	for i, id := range ids {
+		lost[i] = broker.Held{ID: id, Count: 1} // as every item of a list is handed out
+	}
+	if len(lost) > 0 {
+		l.config.Holder.Lost(lost)
 	}
 }
 

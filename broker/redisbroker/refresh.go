@@ -38,11 +38,11 @@ func (s *subscription) refresh(ctx context.Context, held []broker.Held) error {
 		if err != nil {
 			return s.lost(fmt.Errorf("refreshing entries in hand: %w", err))
 		}
-		var lost []string
+		var lost []broker.Held
 		results, _ := reply.([]any)
 		for i, result := range results {
 			if text, _ := result.(string); text == "lost" && i < n {
-				lost = append(lost, held[i].ID)
+				lost = append(lost, held[i])
 			}
 		}
 		if len(lost) > 0 {

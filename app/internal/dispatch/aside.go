@@ -68,7 +68,7 @@ func (e *Engine) where(it *item) *atomic.Int64 {
 // standBehind has a hand-out wait for the end of the run that lost its entry before, and tells that run.
 func (e *Engine) standBehind(it *item) {
 	e.room.aside.Add(1)
-	e.endRuns(map[string]bool{it.delivery.ID: true})
+	e.endRuns(func(running *item) bool { return running.delivery.ID == it.delivery.ID })
 }
 
 // turn gives what stood behind a run its slot. Where it is done there is nothing left to run: the entry was acknowledged,

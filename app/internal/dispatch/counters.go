@@ -21,6 +21,8 @@ type counters struct {
 	losses int64
 	// header is the retry-count that the entry carries, 0 where it carries none that counts.
 	header int64
+	// count is the delivery count that all this was read from.
+	count int64
 	// packedFailures and packedLosses are the part of failures and losses that stands in the entry's own delivery count.
 	packedFailures, packedLosses int64
 	// saturated: retry-count cannot be raised any more, so the message gets one run under a cap and no retry.
@@ -30,7 +32,7 @@ type counters struct {
 // count reads the counters of a delivery. Where the source packs failures, the delivery count is
 // 1000 × failures + losses + 1; elsewhere it is Redis's own, and each hand-out counts as an attempt.
 func count(d *broker.Delivery, packs bool) counters {
-	var c counters
+	c := counters{count: d.Count}
 	if len(d.Headers) > 0 {
 		if text, ok := d.Header(broker.HeaderRetryCount); ok {
 			c.header, c.saturated = plainNumber(text)

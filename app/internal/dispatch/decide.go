@@ -205,25 +205,25 @@ func (r *rules) retry(d *broker.Delivery, c counters, e ending, now time.Time) i
 	edits := r.copyEdits(d, c, e, now)
 	switch {
 	case r.caps.InPlace && !r.caps.KeepsPending:
-		return intent{action: broker.Keep, count: r.kept(d, c), parked: true, park: wait, slowed: slowed}
+		return intent{action: broker.Keep, count: r.kept(c), parked: true, park: wait, slowed: slowed}
 	case r.caps.KeepsPending && (wait == 0 || slowed || !r.caps.DelaySet):
-		return intent{action: broker.Keep, count: r.kept(d, c), copy: edits}
+		return intent{action: broker.Keep, count: r.kept(c), copy: edits}
 	case wait == 0:
 		return intent{action: broker.Copy, edits: edits}
 	case r.caps.DelaySet:
 		return intent{action: broker.Delay, delay: wait, edits: edits, slowed: slowed}
 	default:
 		return intent{
-			action: broker.Keep, count: r.kept(d, c),
+			action: broker.Keep, count: r.kept(c),
 			parked: true, park: wait, copy: edits, slowed: slowed,
 		}
 	}
 }
 
 // kept is the delivery count of an entry that stays pending after a failure; the next hand-out adds one to it.
-func (r *rules) kept(d *broker.Delivery, c counters) int64 {
+func (r *rules) kept(c counters) int64 {
 	if !r.caps.PacksFailures {
-		return d.Count // Redis's own: the hand-out itself is what counts the failure.
+		return c.count // Redis's own: the hand-out itself is what counts the failure.
 	}
 	return failureUnit*(c.packedFailures+1) + c.packedLosses
 }

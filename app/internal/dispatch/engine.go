@@ -191,21 +191,28 @@ func (e *Engine) Start(ctx context.Context) {
 }
 
 // lost ends the contexts of handlers that run with these entries.
-func (e *Engine) lost(ids []string) {
-	lost := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		lost[id] = true
-	}
+func (e *Engine) lost(lost []broker.Held) {
 	if e.hands != nil {
-		e.hands.part(lost)
+		ids := make(map[string]bool, len(lost))
+		for _, l := range lost {
+			ids[l.ID] = true
+		}
+		e.hands.part(ids)
 	}
-	e.endRuns(lost)
+	counts := make(map[string]int64, len(lost))
+	for _, l := range lost {
+		counts[l.ID] = l.Count
+	}
+	e.endRuns(func(it *item) bool {
+		count, ok := counts[it.delivery.ID]
+		return ok && count == e.holdings.count(&it.holding)
+	})
 }
 
-// endRuns ends the contexts of the handlers that run with these entries.
-func (e *Engine) endRuns(ids map[string]bool) {
+// endRuns ends the contexts of the handlers that run with such deliveries.
+func (e *Engine) endRuns(such func(*item) bool) {
 	for i := range e.slots {
-		if it := e.slots[i].lose(ids, ErrLeaseLost); it != nil {
+		if it := e.slots[i].lose(such, ErrLeaseLost); it != nil {
 			e.log.Warn("the entry that a handler runs with belongs to another consumer by now", "id", it.delivery.ID)
 		}
 	}

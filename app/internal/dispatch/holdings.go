@@ -15,8 +15,8 @@ type Holdings struct {
 	// The list is in the order of at: what is handed out or refreshed goes to its end.
 	first, last *holding
 	n           int
-	// lost is told of ids that belong to others by now. It is set before the first read.
-	lost func(ids []string)
+	// lost is told of what belongs to others by now. It is set before the first read.
+	lost func([]broker.Held)
 }
 
 // holding is one entry in hand; it is part of what holds it, so that noting it costs no allocation.
@@ -153,5 +153,21 @@ func (h *Holdings) Held(since time.Duration) []broker.Held {
 	return late
 }
 
-// Lost ends the contexts of handlers that run with entries of others.
-func (h *Holdings) Lost(ids []string) { h.lost(ids) }
+// Lost ends the contexts of handlers that run with entries of others, and lets go of those entries: what was lost need not
+// be found lost again.
+func (h *Holdings) Lost(lost []broker.Held) {
+	gone := make(map[broker.Held]bool, len(lost))
+	for _, l := range lost {
+		gone[broker.Held{ID: l.ID, Count: l.Count}] = true
+	}
+	h.mu.Lock()
+	for x := h.first; x != nil; {
+		next := x.next
+		if gone[broker.Held{ID: x.id, Count: x.count}] {
+			h.unlink(x)
+		}
+		x = next
+	}
+	h.mu.Unlock()
+	h.lost(lost)
+}

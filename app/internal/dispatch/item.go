@@ -39,6 +39,8 @@ type item struct {
 	due    time.Time
 	// copy are the edits of the copy that an entry gets that is kept for now.
 	copy broker.Edits
+	// kept is the delivery count that the entry was to be kept with.
+	kept int64
 	// body is the delivery where a parked entry has to be copied from what is in hand.
 	body *broker.Delivery
 	// unparking: this is the settlement that ends the wait.
@@ -71,7 +73,7 @@ func (it *item) apply(i intent, now time.Time) {
 		it.settlement.Target = it.route.DeadLetter
 	}
 	it.discard = i.discard
-	it.copy = i.copy
+	it.copy, it.kept = i.copy, i.count
 	if i.parked {
 		it.parked, it.due = true, now.Add(i.park)
 	}

@@ -15,6 +15,9 @@ type parkedEntry struct {
 	holding   holding
 	handedOut time.Time
 	edits     broker.Edits
+	// kept is the delivery count that says what the message has behind it. The server does not have it where the entry was
+	// trimmed.
+	kept int64
 	// delivery is nil where the server can copy the entry from the stream. The only copy of its body is this one where the
 	// source keeps none, where the entry was trimmed while it was in hand, and where it runs again in place.
 	delivery *broker.Delivery

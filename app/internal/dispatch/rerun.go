@@ -10,7 +10,7 @@ import (
 // process that has it. Only sources of this kind park anything to run, so that waiting here holds up nothing else.
 func (e *Engine) runAgain(ctx context.Context, p *parkedEntry) {
 	d := *p.delivery
-	d.Count = p.holding.count + 1
+	d.Count = p.kept + 1
 	it := &item{delivery: &d, taken: make(chan struct{})}
 	it.settlement = broker.Settlement{
 		Delivery: &broker.Delivery{ID: d.ID, Count: p.holding.count, HandedOut: p.handedOut},
@@ -34,9 +34,14 @@ func (e *Engine) takeUp(it *item) bool {
 	<-it.taken
 	it.taken = nil
 	switch it.settlement.Result {
-	case broker.Done, broker.Vanished: // Its body is still here.
-		it.route = nil // It is looked at like one that was just read.
+	case broker.Done:
+		e.find(it)
 		e.holdings.kept(&it.holding, it.delivery.Count)
+		return true
+	case broker.Vanished:
+		// It was trimmed, and stays pending as it is: its body is still here, and so is what it has behind it.
+		e.find(it)
+		it.delivery.Count = it.settlement.Delivery.Count
 		return true
 	}
 	e.room.left(&e.room.running)

@@ -243,7 +243,7 @@ func (s *settler) finish(it *item) {
 		e.room.left(&e.room.parked)
 		return
 	case it.parked && result == broker.Done:
-		p := &parkedEntry{route: it.route, handedOut: it.delivery.HandedOut, edits: it.copy, delivery: it.body}
+		p := &parkedEntry{route: it.route, handedOut: it.delivery.HandedOut, edits: it.copy, kept: it.kept, delivery: it.body}
 		if !e.caps.Refetches || e.caps.InPlace {
 			p.delivery = it.delivery
 		}

@@ -53,10 +53,10 @@ func (s *slot) abandon() *item {
 }
 
 // lose ends the context of the delivery if its entry is among the ids.
-func (s *slot) lose(ids map[string]bool, cause error) *item {
+func (s *slot) lose(such func(*item) bool, cause error) *item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == nil || !ids[s.current.delivery.ID] {
+	if s.current == nil || !such(s.current) {
 		return nil
 	}
 	s.end(cause)

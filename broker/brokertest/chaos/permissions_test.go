@@ -45,7 +45,7 @@ var lacking = []struct {
 }{
 	{name: "claiming", without: "+xclaim", named: "xclaim"}, // nobody needs it later until a peer dies
 	{name: "scripts", without: "+evalsha", named: "evalsha", said: "evalsha"},
-	{name: "the dead letter", without: "~dlq", named: "dlq", said: "bury of stream"},
+	{name: "the dead letter", without: "~dlq", named: "dlq", said: "bury to \\\"dlq\\\""},
 	{name: "writing to the stream", without: "~s", instead: "%R~s", named: "stream \\\"s\\\"", said: "of stream"},
 }
 

@@ -79,7 +79,7 @@ func TestALostReplyOfAPublishIsAnErrorAndNoSecondMessage(t *testing.T) {
 type quiet struct{}
 
 func (quiet) Held(time.Duration) []broker.Held { return nil }
-func (quiet) Lost([]string)                    {}
+func (quiet) Lost([]broker.Held)               {}
 
 // A copy on a channel whose reply is lost was published, and is not published again.
 func TestALostReplyOfAChannelsCopyDoublesNothing(t *testing.T) {
