@@ -31,7 +31,7 @@ func (m *Mounts) Publish(ctx context.Context, to broker.Destination, value any, 
 		return err
 	}
 	if err := m.broker.Publish(ctx, []broker.Outgoing{out})[0]; err != nil {
-		return fmt.Errorf("app: publishing to %s: %w", to, err)
+		return fmt.Errorf("app: %w", err)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (m *Mounts) PublishBatch(ctx context.Context, messages ...Outgoing) error {
 	if len(batch) > 0 {
 		for i, err := range m.broker.Publish(ctx, batch) {
 			if err != nil {
-				failed[index[i]] = &PublishError{index[i], fmt.Errorf("app: publishing to %s: %w", batch[i].To, err)}
+				failed[index[i]] = &PublishError{index[i], fmt.Errorf("app: %w", err)}
 			}
 		}
 	}

@@ -422,7 +422,7 @@ func channelDamaged(t *testing.T, target Target) {
 // channelOverflow: each message is handled or counted.
 func channelOverflow(t *testing.T, target Target) {
 	meterReader() // before the app makes its counters
-	const messages, block = 15_000, 100
+	const messages, block = 15_000, 20
 	name := uniqueKeys().stream
 	s := newService(target)
 	gate := make(chan struct{})

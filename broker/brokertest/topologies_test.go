@@ -403,14 +403,21 @@ func TestWorkGoesOnAfterAFailover(t *testing.T) {
 			for i := range messages {
 				w.send(t, "in", fmt.Sprint(i))
 			}
-			// What the replica has by now cannot be lost.
 			before := watched.Master(t)
+			soon(t, "everything is handled and settled", func() bool {
+				p, err := before.Client().XPending(t.Context(), "in", "g").Result()
+				return err == nil && p.Count == 0 && len(w.ran()) == messages && before.Client().ZCard(t.Context(), "in.delayed").Val() == 0
+			})
+			// What the replica has by now cannot be lost. The old master takes writes until the sentinel has told it of the new
+			// one, and those are lost with it.
 			if n, err := before.Client().Wait(t.Context(), 1, 10*time.Second).Result(); n != 1 || err != nil {
 				t.Fatalf("WAIT: %d, %v", n, err)
 			}
 			watched.Failover(t)
 			after := watched.Master(t).Client()
-			w.send(t, "in", "after")
+			if err := after.XAdd(t.Context(), &redis.XAddArgs{Stream: "in", Values: []any{"_payload", "after"}}).Err(); err != nil {
+				t.Fatal(err)
+			}
 			sent := time.Now()
 			soon(t, "a message is read at the new master", func() bool { return w.ran()["after"] > 0 })
 			if took := time.Since(sent); took > way.within {

@@ -272,7 +272,7 @@ func (s *settler) done(it *item) {
 			log.Debug("dropped", "id", it.delivery.ID)
 			break
 		}
-		log.Error("the message is gone: its source keeps nothing that could be tried again, and without MaxAttempts no copy is made",
+		log.Error("the message is gone: its source keeps nothing that could be tried again",
 			"message", it.delivery.MessageID(), "outcome", it.label.String(), "error", shorten(it.text, maxError))
 	default:
 		log.Error("acknowledged without success, and there is no dead letter to keep the message", "id", it.delivery.ID,

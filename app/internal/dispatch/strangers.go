@@ -16,7 +16,8 @@ type strangers struct {
 	names map[string]bool
 }
 
-func (s *strangers) note(log *slog.Logger, d *broker.Delivery) {
+// note logs a task once. puts: the source can put the message off.
+func (s *strangers) note(log *slog.Logger, d *broker.Delivery, puts bool) {
 	task, _ := d.Header(broker.HeaderTask)
 	if len(task) > maxError {
 		task = shorten(task, maxError)
@@ -30,8 +31,12 @@ func (s *strangers) note(log *slog.Logger, d *broker.Delivery) {
 		s.names[task] = true
 	}
 	s.mu.Unlock()
-	if !known {
-		log.Warn("no handler of this process knows the task, or the version of the message: it is put off for one that does",
-			"id", d.ID, "task", task)
+	if known {
+		return
 	}
+	becomes := "put off for a process that does"
+	if !puts {
+		becomes = "dropped, as its source keeps nothing"
+	}
+	log.Warn("no handler of this process knows the task, or the version of the message", "id", d.ID, "task", task, "it_is", becomes)
 }

@@ -105,7 +105,7 @@ func (e *Engine) settledUnrun(it *item) bool {
 	i, text, unrun := e.unrun(it)
 	if unrun {
 		if it.unknown {
-			e.strangers.note(e.log, it.delivery)
+			e.strangers.note(e.log, it.delivery, e.caps.Acks)
 		}
 		e.skip(it, i, text)
 	}
