@@ -50,8 +50,9 @@ func TestRestartsLeaveNoConsumers(t *testing.T) {
 		s.keep(1)
 		s.awaitRest(patience)
 		from := time.Now()
-		// A dead owner with nothing pending is removed at the next look after the survivor may judge.
-		await(t, takeOver(ttl)+5*time.Second, "one name is left beside the one that owns what is free", func() bool {
+		// A dead owner with nothing pending is removed at the next look after the survivor may judge, and one that was killed
+		// with its message in hand at the look after that was taken. A busy machine takes its time for both.
+		await(t, takeOver(ttl)+20*time.Second, "one name is left beside the one that owns what is free", func() bool {
 			return len(s.consumers(t.Context(), m)) == 1
 		})
 		t.Logf("%d names after the kills, one %s later", left, time.Since(from).Round(time.Millisecond))
