@@ -172,36 +172,3 @@ func TestAStopHandsBackSuspectsThatWait(t *testing.T) {
 		}
 	})
 }
-
-// While one on its last run runs, nothing else is charged that could be on its own: a death then buries one message.
-func TestNothingIsTakenBesideOneOnItsLastRun(t *testing.T) {
-	for range 5 {
-		paused(t, func(s *service) {
-			const suspects = 30
-			s.mount(streamrt.Spec{}, func(ctx context.Context, _ string) outcome.HandlerOutcome {
-				p, err := s.Client().XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "in", Group: group, Start: "-", End: "+", Count: 100}).Result()
-				if err != nil {
-					s.t.Error(err)
-				}
-				charged := 0
-				for _, e := range p {
-					if e.RetryCount == 3 {
-						charged++
-					}
-				}
-				if charged != 1 {
-					s.t.Errorf("%d entries are charged with an owner while one on its last run runs", charged)
-				}
-				return outcome.Ack()
-			}, app.MaxDeliveries(3), app.Concurrency(4))
-			for range suspects {
-				s.left("last", 2)
-			}
-			s.start()
-			s.Advance(90 * time.Second)
-			if s.ran() != suspects {
-				s.t.Errorf("%d runs, want %d", s.ran(), suspects)
-			}
-		})
-	}
-}
