@@ -2,7 +2,6 @@ package redisbroker
 
 import (
 	"context"
-	"fmt"
 	"strings"
 )
 
@@ -18,28 +17,13 @@ func (c *channel) checkPermissions(ctx context.Context) error {
 	if out := c.copiesTo(); out != "" {
 		publish(out)
 	}
-	args := permittedScript.args(4 * len(needs))
-	for _, words := range needs {
-		args = append(args, len(words))
-		for _, word := range words {
-			args = append(args, word)
-		}
-	}
-	reply, err := run(ctx, c.client, args)
+	lacking, err := lackingCommands(ctx, c.client, needs)
 	if err != nil {
-		return fmt.Errorf("asking for the user's permissions: %w", err)
+		return err
 	}
-	indexes, _ := reply.([]any)
 	var refused []string
-	for _, index := range indexes {
-		i, _ := index.(int64)
-		if i < 1 || int(i) > len(needs) {
-			return errReply
-		}
-		refused = append(refused, strings.TrimSpace(strings.Join(needs[i-1], " ")))
+	for _, words := range lacking {
+		refused = append(refused, strings.TrimSpace(strings.Join(words, " ")))
 	}
-	if len(refused) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the user lacks permissions that the subscription needs (docs/reliability.md lists all): %s", strings.Join(refused, "; "))
+	return refusal(refused)
 }

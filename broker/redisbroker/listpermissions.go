@@ -3,33 +3,18 @@ package redisbroker
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// refusedCommands asks the server which of the commands the user may not run (redis.acl_check_cmd), because taking from a
-// list cannot be tried without leaving a trace.
+// refusedCommands names those of the commands that the user may not run.
 func refusedCommands(ctx context.Context, client redis.UniversalClient, needs [][]string) ([]string, error) {
-	args := permittedScript.args(4 * len(needs))
-	for _, words := range needs {
-		args = append(args, len(words))
-		for _, word := range words {
-			args = append(args, word)
-		}
-	}
-	reply, err := run(ctx, client, args)
+	lacking, err := lackingCommands(ctx, client, needs)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the user's permissions: %w", err)
+		return nil, err
 	}
-	indexes, _ := reply.([]any)
 	var refused []string
-	for _, index := range indexes {
-		i, _ := index.(int64)
-		if i < 1 || int(i) > len(needs) {
-			return nil, errReply
-		}
-		words := needs[i-1]
+	for _, words := range lacking {
 		text := words[0]
 		if len(words) > 1 {
 			text += fmt.Sprintf(" %q", words[1])
@@ -42,10 +27,10 @@ func refusedCommands(ctx context.Context, client redis.UniversalClient, needs []
 // requireCommands returns one error that names all that the server's access control refuses.
 func requireCommands(ctx context.Context, client redis.UniversalClient, needs [][]string) error {
 	refused, err := refusedCommands(ctx, client, needs)
-	if err != nil || len(refused) == 0 {
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the user lacks permissions that the subscription needs (docs/reliability.md lists all): %s", strings.Join(refused, "; "))
+	return refusal(refused)
 }
 
 func (l *list) checkPermissions(ctx context.Context) error {

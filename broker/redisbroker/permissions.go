@@ -68,8 +68,38 @@ func (s *subscription) checkPermissions(ctx context.Context) error {
 			refused = append(refused, fmt.Sprintf("%s %v: %v", c.Args()[0], c.Args()[min(1, len(c.Args())-1)], err))
 		}
 	}
-	if len(refused) > 0 {
-		return fmt.Errorf("the user lacks permissions that the subscription needs (docs/reliability.md lists all): %s", strings.Join(refused, "; "))
+	return refusal(refused)
+}
+
+// refusal is the error that names all that the server's access control refuses, nil for nothing.
+func refusal(refused []string) error {
+	if len(refused) == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the user lacks permissions that the subscription needs (docs/reliability.md lists all): %s", strings.Join(refused, "; "))
+}
+
+// lackingCommands asks the server which of the commands the user may not run (redis.acl_check_cmd): taking from a list and
+// publishing cannot be tried without leaving a trace.
+func lackingCommands(ctx context.Context, client redis.UniversalClient, needs [][]string) (lacking [][]string, err error) {
+	args := permittedScript.args(4 * len(needs))
+	for _, words := range needs {
+		args = append(args, len(words))
+		for _, word := range words {
+			args = append(args, word)
+		}
+	}
+	reply, err := run(ctx, client, args)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the user's permissions: %w", err)
+	}
+	indexes, _ := reply.([]any)
+	for _, index := range indexes {
+		i, _ := index.(int64)
+		if i < 1 || int(i) > len(needs) {
+			return nil, errReply
+		}
+		lacking = append(lacking, needs[i-1])
+	}
+	return lacking, nil
 }
