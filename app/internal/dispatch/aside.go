@@ -46,10 +46,7 @@ func (e *Engine) recounted(it *item) {
 	}
 	switch {
 	case it.place == returning:
-		counter := e.where(it)
-		e.room.running.Add(1)
-		counter.Add(-1)
-		e.recalled <- it
+		e.takeTurn(it, e.where(it))
 	case !it.forRoute:
 		e.recall(e.suspects.left(it))
 	case it.route.left(it):
@@ -79,8 +76,14 @@ func (e *Engine) turn(it *item, done bool) {
 		e.room.left(&e.room.aside)
 		return
 	}
+	e.takeTurn(it, &e.room.aside)
+}
+
+// takeTurn gives the item to the next free slot. counter is the one of what waited as it did; the item is not to be looked at
+// after it was sent.
+func (e *Engine) takeTurn(it *item, counter *atomic.Int64) {
 	e.room.running.Add(1)
-	e.room.aside.Add(-1)
+	counter.Add(-1)
 	e.recalled <- it
 }
 
