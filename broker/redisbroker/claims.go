@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/millrace-go/millrace/broker"
 )
 
@@ -40,24 +42,31 @@ func probeClaims(ctx context.Context, s *subscription) (*claims, error) {
 }
 
 func (c *claims) probe(ctx context.Context) error {
-	// The key does not exist, so that nothing is read: a server that knows the option misses the group, another one the
-	// option.
-	err := c.s.client.Do(ctx, "XREADGROUP", "GROUP", c.s.source.Group, c.s.consumer, "COUNT", 1, "CLAIM", 1,
-		"STREAMS", base(c.s.source.Key)+":probe", ">").Err()
-	switch {
-	case isNoGroup(err) || err == nil:
-		c.native.Store(true)
-	case isRefused(err) && strings.HasPrefix(err.Error(), "ERR"):
-		c.native.Store(false)
-	default:
+	native, err := knowsClaim(ctx, c.s.client, base(c.s.source.Key)+":probe", c.s.source.Group, c.s.consumer)
+	if err != nil {
 		return err
 	}
+	c.native.Store(native)
 	how := "XREADGROUP CLAIM"
 	if !c.native.Load() {
 		how = "XPENDING IDLE and XCLAIM (the server has no CLAIM)"
 	}
 	c.s.log.Info("claiming idle entries", "subscription", c.s.name, "stream", c.s.source.Key, "claim", c.s.source.Claim, "with", how)
 	return nil
+}
+
+// knowsClaim asks whether XREADGROUP has CLAIM. The key does not exist, so that nothing is read: a server that knows the
+// option misses the group, another one the option.
+func knowsClaim(ctx context.Context, client redis.UniversalClient, key, group, consumer string) (bool, error) {
+	err := client.Do(ctx, "XREADGROUP", "GROUP", group, consumer, "COUNT", 1, "CLAIM", 1, "STREAMS", key, ">").Err()
+	switch {
+	case isNoGroup(err) || err == nil:
+		return true, nil
+	case isRefused(err) && strings.HasPrefix(err.Error(), "ERR"):
+		return false, nil
+	default:
+		return false, err
+	}
 }
 
 func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration, enough func() bool) ([]*broker.Delivery, error) {

@@ -31,6 +31,8 @@ type moves struct {
 	// open takes a member apart and returns what the command writes behind the key, and letter what it writes for a dead letter.
 	open   func(member string) ([]any, error)
 	letter func(malformed *broker.Burial, member string) []any
+	// tally, unless nil, is told of each member that the target has got or that was discarded.
+	tally func()
 	// unremoved are members that were moved in steps, the last of which failed.
 	unremoved leftovers
 }
@@ -130,6 +132,9 @@ func (m *moves) moved(reply any, all []due) (leased []due, failure error) {
 }
 
 func (m *moves) countMoved(d due) {
+	if m.tally != nil {
+		m.tally()
+	}
 	switch d.target {
 	case moveBuried:
 		m.config.Buried(broker.ReasonMalformed)

@@ -51,7 +51,7 @@ func newLiveness(client redis.UniversalClient, config broker.Config, consumer, t
 
 // alivePrefix is what stands before a consumer's name in its liveness key.
 func alivePrefix(source broker.Source) string {
-	return base(source.Key) + ":alive:" + source.Group + ":"
+	return base(source.Key) + aliveKind + source.Group + ":"
 }
 
 // open writes the key, before the first read. A key that another process holds is waited for one TTL: the process may

@@ -182,9 +182,12 @@ func (b *Broker) publication(m *broker.Outgoing) []any {
 	return args
 }
 
+// publishedKey begins the key of a member that was published and not taken from anywhere.
+const publishedKey = "after|"
+
 // waitingMember is the message as it stands in a delay set. No two are alike, however equal the messages are.
 func (b *Broker) waitingMember(m *broker.Outgoing) ([]byte, error) {
-	key := "after|" + b.token + "|" + strconv.FormatUint(b.published.Add(1), 10)
+	key := publishedKey + b.token + "|" + strconv.FormatUint(b.published.Add(1), 10)
 	if m.To.Structure() == broker.StructureList {
 		e := newEnvelope(m.Headers, m.Body)
 		return e.sealMember(key), nil

@@ -187,6 +187,31 @@ func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanishe
 	return deliveries, pending, vanished, nil
 }
 
+// parseRange reads the reply of XRANGE and XREVRANGE. The deliveries were handed out to nobody: their count is 0.
+func parseRange(data []byte) ([]*broker.Delivery, error) {
+	r := &reply{data: data}
+	n, err := r.length()
+	if err != nil {
+		return nil, err
+	}
+	deliveries := make([]*broker.Delivery, 0, max(n, 0))
+	for range n {
+		if _, err := r.length(); err != nil {
+			return nil, err
+		}
+		id, err := r.text()
+		if err != nil {
+			return nil, err
+		}
+		fields, _, err := r.fields(nil)
+		if err != nil {
+			return nil, err
+		}
+		deliveries = append(deliveries, delivery(string(id), 0, fields))
+	}
+	return deliveries, nil
+}
+
 // taken is what a script took back.
 type taken struct {
 	deliveries []*broker.Delivery

@@ -160,16 +160,9 @@ func (s *subscription) fetch(ctx context.Context, id string) ([]broker.Field, er
 	if err != nil {
 		return nil, err
 	}
-	r := &reply{data: data}
-	if n, err := r.length(); err != nil || n != 1 {
-		return nil, errors.Join(err, fmt.Errorf("entry %s: %d found", id, n))
+	entries, err := parseRange(data)
+	if err != nil || len(entries) != 1 {
+		return nil, errors.Join(err, fmt.Errorf("entry %s: %d found", id, len(entries)))
 	}
-	if _, err := r.length(); err != nil {
-		return nil, err
-	}
-	if _, err := r.text(); err != nil {
-		return nil, err
-	}
-	fields, _, err := r.fields(nil)
-	return fields, err
+	return entries[0].Fields, nil
 }
