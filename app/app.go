@@ -16,7 +16,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/millrace-go/millrace/app/internal/dispatch"
+	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
@@ -48,6 +51,10 @@ func Logger(l *slog.Logger) Option { return appOption(func(a *App) { a.log = l }
 // StartTimeout is how long Run tries to reach the servers before it gives up. The default is 30 s.
 func StartTimeout(d time.Duration) Option { return appOption(func(a *App) { a.startTimeout = d }) }
 
+// MeterProvider receives the app's metrics, which docs/operations.md lists. The default, and nil, is the global one
+// (otel.GetMeterProvider) as of the first publish or of Run; one that is set later takes the place of OpenTelemetry's own default.
+func MeterProvider(p metric.MeterProvider) Option { return appOption(func(a *App) { a.meters = p }) }
+
 // App is one service. Make it with [New], add brokers, mounts and hooks, and call [App.Run] or [App.Main] once.
 // Its methods are safe for concurrent use.
 type App struct {
@@ -55,6 +62,8 @@ type App struct {
 	grace         time.Duration
 	startTimeout  time.Duration
 	log           *slog.Logger
+	meters        metric.MeterProvider
+	telemetry     func() *telemetry.Telemetry
 
 	mu      sync.Mutex
 	began   bool
@@ -70,6 +79,7 @@ func New(name, version string, options ...Option) *App {
 			option.applyApp(a)
 		}
 	}
+	a.telemetry = sync.OnceValue(func() *telemetry.Telemetry { return telemetry.New(a.meters) })
 	return a
 }
 

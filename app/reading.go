@@ -68,14 +68,14 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 			deadLetter = mt.deadLetter
 		}
 	}
-	meters := config.Routes[0].Meters
+	counts := config.Routes[0].Telemetry
 	sub, err := b.Subscribe(ctx, broker.Config{
 		Name:         r.name(),
 		Source:       first.source,
 		DeadLetter:   deadLetter,
 		Logger:       log,
-		Discarded:    meters.Discarded,
-		Buried:       meters.Buried,
+		Discarded:    counts.Discarded,
+		Buried:       counts.Buried,
 		PackFailures: packs,
 		Holder:       config.Holdings,
 	})
@@ -98,7 +98,7 @@ func (mt *mount) route() dispatch.Route {
 		Backoff:       mt.policy.wait,
 		Concurrency:   mt.policy.concurrency,
 		Logger:        mt.on.app.log.With("mount", mt.name()),
-		Meters:        dispatch.NewMeters(mt.name()),
+		Telemetry:     mt.on.app.telemetry().Mount(mt.name(), mt.source, dispatch.Outcomes),
 	}
 	if middleware := mt.policy.middleware; len(middleware) > 0 {
 		route.Wrap = func(inner dispatch.Handler) dispatch.Handler {

@@ -70,8 +70,12 @@ var rooms = []room{
 		why: "the composition root: brokers, mounts, lifecycle",
 	},
 	{
-		path: "app/internal/dispatch", imports: []string{"broker", "outcome", "runtime"},
+		path: "app/internal/dispatch", imports: []string{"app/internal/telemetry", "broker", "outcome", "runtime"},
 		why: "the engine of one mount",
+	},
+	{
+		path: "app/internal/telemetry", imports: []string{"broker"}, tests: live,
+		why: "metrics and traces through OpenTelemetry",
 	},
 	{
 		path: "app/apptest",

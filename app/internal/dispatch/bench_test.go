@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/outcome"
 	streamrt "github.com/millrace-go/millrace/runtime"
@@ -69,7 +70,7 @@ func BenchmarkAck(b *testing.B) {
 						return outcome.Ack()
 					}),
 					Codec: constant{}, Concurrency: concurrency,
-					Logger: slog.New(slog.DiscardHandler), Meters: NewMeters("bench"),
+					Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil).Mount("bench", broker.Source{}, Outcomes),
 				}},
 				MaxParked: 10000, Logger: slog.New(slog.DiscardHandler), Holdings: NewHoldings(),
 			}, source)

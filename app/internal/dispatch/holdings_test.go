@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/outcome"
 	streamrt "github.com/millrace-go/millrace/runtime"
@@ -38,7 +39,7 @@ func TestWhatIsBeingSettledIsInHandAndKnownToBeSettled(t *testing.T) {
 					running = holdings.Held(0)
 					return o
 				}),
-				Concurrency: 1, Logger: slog.New(slog.DiscardHandler), Meters: NewMeters("t"),
+				Concurrency: 1, Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil).Mount("t", broker.Source{}, Outcomes),
 			}},
 			MaxParked: 10, Logger: slog.New(slog.DiscardHandler), Holdings: holdings,
 		}, source)

@@ -58,6 +58,18 @@ type item struct {
 	next   *item
 }
 
+// isLast reports whether the settlement, once carried out, is the last of the message, and not just of one of its entries or
+// of a copy that was meant for others.
+func (it *item) isLast() bool {
+	switch it.settlement.Action {
+	case broker.Bury:
+		return true
+	case broker.Ack:
+		return it.label != labelNone || it.discard != ""
+	}
+	return false
+}
+
 // apply makes the intent the item's settlement.
 func (it *item) apply(i intent, now time.Time) {
 	it.settlement = broker.Settlement{

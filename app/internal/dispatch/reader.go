@@ -86,6 +86,9 @@ func (e *Engine) read(ctx context.Context) {
 		// What is left over when stopping is handed back and needs no room.
 		want.New = max(want.New, 1)
 		deliveries, err := e.sub.Read(ctx, want)
+		if len(deliveries) > 0 {
+			e.routes[0].Telemetry.Received(len(deliveries))
+		}
 		for _, d := range deliveries {
 			e.accept(d)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
@@ -31,7 +32,8 @@ type Route struct {
 	// Concurrency is at least 1.
 	Concurrency int
 	Logger      *slog.Logger
-	Meters      *Meters
+	// Telemetry was made with [Outcomes].
+	Telemetry *telemetry.Mount
 }
 
 // route is a mount at work.

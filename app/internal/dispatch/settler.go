@@ -116,7 +116,9 @@ func (s *settler) settle(ctx context.Context) {
 		it.settlement.Result, it.settlement.Err = 0, nil
 		s.batch = append(s.batch, &it.settlement)
 	}
+	began := elapsed()
 	s.e.sub.Settle(ctx, s.batch)
+	took := time.Duration(elapsed() - began)
 	clear(s.batch)
 
 	var failure error
@@ -127,6 +129,7 @@ func (s *settler) settle(ctx context.Context) {
 		if err := it.settlement.Err; err != nil {
 			failure = err
 			it.tries++
+			it.route.Telemetry.Unsettled()
 			s.failed.add(time.Now().Add(pause(it.tries)), it)
 			continue
 		}
@@ -136,11 +139,12 @@ func (s *settler) settle(ctx context.Context) {
 	for _, rt := range s.e.routes {
 		for l, n := range rt.ended {
 			if n > 0 {
-				rt.Meters.ended(label(l), n)
+				rt.Telemetry.Ended(l, n)
 				rt.ended[l] = 0
 			}
 		}
 	}
+	s.e.routes[0].Telemetry.Settled(took, failure != nil)
 	s.e.room.troubled.Store(failure != nil || s.failed.len() > 0)
 	if failure != nil {
 		s.errs.failed(failure)
@@ -205,7 +209,7 @@ func (s *settler) finish(it *item) {
 		return
 	}
 	if it.ran {
-		it.route.Meters.ended(it.label, 1)
+		it.route.Telemetry.Ended(int(it.label), 1)
 	}
 	if it.taken != nil {
 		if r := it.settlement.Result; r != broker.Done && r != broker.Vanished {
@@ -222,14 +226,14 @@ func (s *settler) finish(it *item) {
 	case broker.Done:
 		s.done(it)
 	case broker.Lost:
-		it.route.Meters.Discarded(whyLost)
+		it.route.Telemetry.Discarded(whyLost)
 		it.route.Logger.Warn("the outcome came too late: the entry belongs to another consumer by now", "id", it.delivery.ID,
 			"action", it.settlement.Action.String())
 	case broker.Vanished:
-		it.route.Meters.Discarded(whyVanished)
+		it.route.Telemetry.Discarded(whyVanished)
 		it.route.Logger.Warn("the entry was deleted from the stream while it waited for its delay", "id", it.delivery.ID)
 	case broker.Unheard:
-		it.route.Meters.Discarded(whyRejected)
+		it.route.Telemetry.Discarded(whyRejected)
 		it.route.Logger.Error("published, and nobody was there to receive it: the message is gone", "message", it.delivery.MessageID(),
 			"action", it.settlement.Action.String(), "to", cmp.Or(it.settlement.Target, s.e.copiesTo()))
 	case broker.Gone:
@@ -257,9 +261,12 @@ func (s *settler) finish(it *item) {
 
 // done counts and logs what a carried-out settlement means.
 func (s *settler) done(it *item) {
-	meters, log := it.route.Meters, it.route.Logger
+	counts, log := it.route.Telemetry, it.route.Logger
+	if n := it.counters.losses; n > 0 && it.isLast() {
+		counts.Outlived(n)
+	}
 	if b := it.settlement.Burial; b != nil {
-		meters.Buried(b.Reason)
+		counts.Buried(b.Reason)
 		log.Warn("dead-lettered", "id", it.delivery.ID, "message", it.delivery.MessageID(), "reason", b.Reason,
 			"attempts", b.Attempts, "to", it.settlement.Target, "error", b.Error)
 		return
@@ -278,7 +285,7 @@ func (s *settler) done(it *item) {
 		log.Error("acknowledged without success, and there is no dead letter to keep the message", "id", it.delivery.ID,
 			"message", it.delivery.MessageID(), "why", it.discard, "error", shorten(it.text, maxError))
 	}
-	meters.Discarded(it.discard)
+	counts.Discarded(it.discard)
 }
 
 // copiesTo is where copies go that are published.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // slot is one handler slot. Its deliveries run one after the other under one context, which is replaced when it has
@@ -31,16 +32,18 @@ func (s *slot) begin(base context.Context, it *item) context.Context {
 	return s.ctx
 }
 
-// finish takes the delivery out and reports whether it was still there: a shutdown may have given it up.
-func (s *slot) finish(it *item) bool {
-	s.measure(elapsed() - s.began.Swap(0))
+// finish takes the delivery out. It returns how long that was in the slot and whether it still was there: a shutdown may
+// have given it up.
+func (s *slot) finish(it *item) (took time.Duration, ok bool) {
+	nanoseconds := elapsed() - s.began.Swap(0)
+	s.measure(nanoseconds)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != it {
-		return false
+		return 0, false
 	}
 	s.current = nil
-	return true
+	return time.Duration(nanoseconds), true
 }
 
 // abandon takes out whatever runs, nil for nothing.

@@ -134,7 +134,7 @@ func (e *Engine) start(slot *slot, it *item) {
 	ctx := slot.begin(e.base, it)
 	if e.hands != nil && e.hands.isParted(it) {
 		// Asked when it is in the slot: whoever finds out later ends its context.
-		if slot.finish(it) {
+		if _, ok := slot.finish(it); ok {
 			e.letGo(it)
 		}
 		return
@@ -142,7 +142,7 @@ func (e *Engine) start(slot *slot, it *item) {
 	call, end, err := e.prepare(it)
 	switch {
 	case err != nil:
-		if !slot.finish(it) {
+		if _, ok := slot.finish(it); !ok {
 			return // The shutdown has handed it back.
 		}
 		e.skip(it, it.route.rules.malformed(d, it.counters, err), errorText(err))
@@ -218,17 +218,22 @@ func panicText(p any) string { return fmt.Sprint(p) }
 // finish settles a delivery whose handler has returned.
 func (e *Engine) finish(slot *slot, it *item, end ending) {
 	defer e.calm(it)
-	if !slot.finish(it) {
+	took, ok := slot.finish(it)
+	if !ok {
 		return // The shutdown gave the handler up and has handed the delivery back.
 	}
+	if end.failed() && e.isCut.Load() && !end.overdue {
+		end.label = labelReleased
+	}
 	it.ran, it.label = true, end.label
+	it.route.Telemetry.Ran(int(end.label), took, it.counters.attempt)
 	if end.kind == outcome.KindAck {
 		it.settlement = broker.Settlement{Delivery: it.delivery, Action: broker.Ack}
 		e.settle(it)
 		return
 	}
-	if end.failed() && e.isCut.Load() && !end.overdue {
-		it.route.Meters.ended(labelReleased, 1)
+	if end.label == labelReleased {
+		it.route.Telemetry.Ended(int(labelReleased), 1)
 		e.release(it, true)
 		return
 	}
