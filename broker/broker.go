@@ -233,10 +233,12 @@ type Field struct{ Name, Value []byte }
 type HeaderLine struct{ Name, Value string }
 
 // Header returns the value of the named header and whether the message has it.
-func (d *Delivery) Header(name string) (string, bool) {
-	for i := len(d.Headers) - 1; i >= 0; i-- {
-		if d.Headers[i].Name == name {
-			return d.Headers[i].Value, true
+func (d *Delivery) Header(name string) (string, bool) { return lastHeader(d.Headers, name) }
+
+func lastHeader(headers []HeaderLine, name string) (string, bool) {
+	for i := len(headers) - 1; i >= 0; i-- {
+		if headers[i].Name == name {
+			return headers[i].Value, true
 		}
 	}
 	return "", false

@@ -19,19 +19,24 @@ const (
 func delivery(id string, count int64, fields []broker.Field) *broker.Delivery {
 	d := &broker.Delivery{ID: id, Count: count, Fields: fields}
 	for _, f := range fields {
-		switch {
-		case string(f.Name) == fieldPayload:
-			d.Body, d.HasBody = f.Value, true
-		case len(f.Name) > len(headerPrefix) && string(f.Name[:len(headerPrefix)]) == headerPrefix:
-			if d.Headers == nil {
-				d.Headers = make([]broker.HeaderLine, 0, (len(fields)+1)/2)
-			}
-			d.Headers = append(d.Headers, broker.HeaderLine{Name: headerName(f.Name[len(headerPrefix):]), Value: string(f.Value)})
-		case len(f.Name) > len(burialPrefix) && string(f.Name[:len(burialPrefix)]) == burialPrefix:
-			setBurial(d, f)
-		}
+		takeField(d, f, len(fields))
 	}
 	return d
+}
+
+// takeField takes one of n fields.
+func takeField(d *broker.Delivery, f broker.Field, n int) {
+	switch {
+	case string(f.Name) == fieldPayload:
+		d.Body, d.HasBody = f.Value, true
+	case len(f.Name) > len(headerPrefix) && string(f.Name[:len(headerPrefix)]) == headerPrefix:
+		if d.Headers == nil {
+			d.Headers = make([]broker.HeaderLine, 0, (n+1)/2)
+		}
+		d.Headers = append(d.Headers, broker.HeaderLine{Name: headerName(f.Name[len(headerPrefix):]), Value: string(f.Value)})
+	case len(f.Name) > len(burialPrefix) && string(f.Name[:len(burialPrefix)]) == burialPrefix:
+		setBurial(d, f)
+	}
 }
 
 // setBurial takes one dlq_* field. Only an entry that carries dlq_reason is a dead letter: a foreign field that happens
@@ -74,20 +79,26 @@ func headerName(name []byte) string {
 // edited returns the fields of a copy of the entry: those that the edits name are left out and set, everything else
 // stands as it stood, repeated names and order kept. A message that has no id gets the entry's.
 func edited(d *broker.Delivery, edits broker.Edits) []broker.Field {
-	fields := make([]broker.Field, 0, len(d.Fields)+len(edits.Set)+1)
-	for _, f := range d.Fields {
-		if name, ok := strings.CutPrefix(string(f.Name), headerPrefix); ok && touches(edits, name) {
-			continue
-		}
-		fields = append(fields, f)
-	}
-	for _, h := range edits.Set {
-		fields = append(fields, field(headerPrefix+h.Name, h.Value))
-	}
+	fields := editFields(d.Fields, edits)
 	if id, ok := d.Header(broker.HeaderMessageID); (!ok || id == "") && !slices.ContainsFunc(edits.Set, isMessageID) {
 		fields = append(fields, field(headerPrefix+broker.HeaderMessageID, d.ID))
 	}
 	return fields
+}
+
+// editFields returns the fields with those headers left out and set that the edits name.
+func editFields(fields []broker.Field, edits broker.Edits) []broker.Field {
+	edited := make([]broker.Field, 0, len(fields)+len(edits.Set)+1)
+	for _, f := range fields {
+		if name, ok := strings.CutPrefix(string(f.Name), headerPrefix); ok && touches(edits, name) {
+			continue
+		}
+		edited = append(edited, f)
+	}
+	for _, h := range edits.Set {
+		edited = append(edited, field(headerPrefix+h.Name, h.Value))
+	}
+	return edited
 }
 
 func isMessageID(h broker.HeaderLine) bool { return h.Name == broker.HeaderMessageID }

@@ -69,6 +69,9 @@ var unseenLua string
 //go:embed scripts/due.lua
 var dueLua string
 
+//go:embed scripts/wait.lua
+var waitLua string
+
 //go:embed scripts/after.lua
 var afterLua string
 
@@ -99,7 +102,7 @@ var (
 	dueScript     = newScript(dueLua)
 	moveScript    = newScript(moveLua)
 
-	afterScript     = newScript(afterLua)
+	afterScript     = newScript(waitLua + afterLua)
 	permittedScript = newScript(permittedLua)
 
 	allScripts = []*script{
@@ -155,6 +158,16 @@ func run(ctx context.Context, client redis.UniversalClient, args []any) (any, er
 		if err = loadScripts(ctx, client); err != nil {
 			return nil, err
 		}
+		reply, err = client.Do(ctx, args...).Result()
+	}
+	return reply, err
+}
+
+// runOnce is run for a script that few processes ever need: the server is given it when it is first called.
+func (s *script) runOnce(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
+	reply, err := client.Do(ctx, args...).Result()
+	if isNoScript(err) {
+		args[0], args[1] = "EVAL", s.source
 		reply, err = client.Do(ctx, args...).Result()
 	}
 	return reply, err
