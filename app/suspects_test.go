@@ -107,8 +107,7 @@ func TestASuspectOnItsLastRunRunsAlone(t *testing.T) {
 						s.t.Errorf("attempt %d", m.Attempt)
 					}
 				}
-				// At least once each: what this is about is who runs beside whom.
-				if runs["2"] < 3 || runs["1"] < 2 {
+				if runs["2"] != 3 || runs["1"] != 2 {
 					s.t.Errorf("runs by losses: %v", runs)
 				}
 			})

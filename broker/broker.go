@@ -124,7 +124,8 @@ type Holder interface {
 	Held(since time.Duration) []Held
 	// Lost tells that entries which were held with these counts belong to another consumer by now, or were handed out anew:
 	// the context of a handler that runs with one ends with the cause that says so, and it is held no longer. A later
-	// hand-out of the same entry is another one.
+	// hand-out of the same entry is another one. Of one whose count changes, or has changed since Held returned it, nothing
+	// is believed: it may have looked like somebody else's for that alone.
 	Lost(lost []Held)
 }
 
@@ -264,6 +265,9 @@ type Held struct {
 	Settling bool
 	// Count is the delivery count that the entry gets back.
 	Count int64
+	// Moves is the holder's own: it tells a count from the same one that the entry had before. A transport hands it back as
+	// it is, 0 where it does not know it.
+	Moves uint32
 	// Due is how long the entry should still rest before a peer takes it; 0 is at once.
 	Due time.Duration
 }

@@ -38,6 +38,7 @@ func (e *Engine) recounted(it *item) {
 		e.holdings.kept(&it.holding, it.settlement.Count)
 	case broker.Vanished:
 		// It was trimmed, and stays pending as it is. Its body is still here.
+		e.holdings.kept(&it.holding, it.settlement.Delivery.Count)
 	default:
 		e.log.Debug("an entry belongs to another consumer before its turn came", "id", it.delivery.ID)
 		e.letGoFrom(it, e.where(it))

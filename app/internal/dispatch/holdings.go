@@ -27,9 +27,11 @@ type holding struct {
 
 	// settling: an outcome is being written, or has been.
 	settling atomic.Bool
-	// to is the count that the server is being told to give the entry, while moving.
+	// to is the count that the server is being told to give the entry, while moving. moves counts how often the count was
+	// changed.
 	to     int64
 	moving bool
+	moves  uint32
 
 	prev, next *holding
 	held       bool
@@ -104,6 +106,7 @@ func (h *Holdings) recount(x *holding, count int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x.count, x.moving = count, false
+	x.moves++
 }
 
 // move notes that the server is being told to give the entry another delivery count.
@@ -135,7 +138,7 @@ func (h *Holdings) Held(since time.Duration) []broker.Held {
 	if since == 0 {
 		all := make([]broker.Held, 0, h.n)
 		for x := h.first; x != nil; x = x.next {
-			all = append(all, broker.Held{ID: x.id, Count: x.count, Settling: x.settling.Load()})
+			all = append(all, x.facts())
 		}
 		return all
 	}
@@ -145,7 +148,7 @@ func (h *Holdings) Held(since time.Duration) []broker.Held {
 		if now.Sub(x.at) < since {
 			break
 		}
-		late = append(late, broker.Held{ID: x.id, Count: x.count, Settling: x.settling.Load()})
+		late = append(late, x.facts())
 		h.unlink(x)
 		x.at = now
 		h.append(x)
@@ -154,20 +157,34 @@ func (h *Holdings) Held(since time.Duration) []broker.Held {
 }
 
 // Lost ends the contexts of handlers that run with entries of others, and lets go of those entries: what was lost need not
-// be found lost again.
+// be found lost again. What is being settled will be told so by the answer.
 func (h *Holdings) Lost(lost []broker.Held) {
-	gone := make(map[broker.Held]bool, len(lost))
+	said := make(map[string]broker.Held, len(lost))
 	for _, l := range lost {
-		gone[broker.Held{ID: l.ID, Count: l.Count}] = true
+		said[l.ID] = l
 	}
+	var gone []broker.Held
 	h.mu.Lock()
 	for x := h.first; x != nil; {
 		next := x.next
-		if gone[broker.Held{ID: x.id, Count: x.count}] {
+		if l, ok := said[x.id]; ok && x.isStill(l) && !x.settling.Load() {
 			h.unlink(x)
+			gone = append(gone, l)
 		}
 		x = next
 	}
 	h.mu.Unlock()
-	h.lost(lost)
+	if len(gone) > 0 {
+		h.lost(gone)
+	}
+}
+
+// facts is what a transport learns of the holding.
+func (x *holding) facts() broker.Held {
+	return broker.Held{ID: x.id, Count: x.count, Moves: x.moves + 1, Settling: x.settling.Load()}
+}
+
+// isStill reports whether the holding is what it was when a transport learned of it.
+func (x *holding) isStill(l broker.Held) bool {
+	return x.count == l.Count && (l.Moves == 0 || l.Moves == x.moves+1)
 }

@@ -59,3 +59,36 @@ func TestWhatIsBeingSettledIsInHandAndKnownToBeSettled(t *testing.T) {
 		}
 	}
 }
+
+// Whoever looks at what is in hand while the engine itself changes a delivery count finds another one on the server. That is
+// nobody else's doing: an entry that was let go for it would be handed out a second time.
+func TestWhatTheEngineItselfRecountsIsNotLost(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		between func(h *Holdings, x *holding)
+		lost    bool
+	}{
+		{"nothing", func(*Holdings, *holding) {}, true},
+		{"its count is being changed", func(h *Holdings, x *holding) {
+			x.settling.Store(true)
+			h.move(x, 1)
+		}, false},
+		{"its count was changed", func(h *Holdings, x *holding) { h.kept(x, 1) }, false},
+		{"its count was changed there and back", func(h *Holdings, x *holding) {
+			h.kept(x, 1)
+			h.kept(x, 2)
+		}, false},
+		{"an outcome is being written", func(_ *Holdings, x *holding) { x.settling.Store(true) }, false},
+	} {
+		holdings, told := NewHoldings(), 0
+		holdings.lost = func(lost []broker.Held) { told += len(lost) }
+		var x holding
+		holdings.add(&x, "1-0", 2, time.Now())
+		seen := holdings.Held(0)
+		c.between(holdings, &x)
+		holdings.Lost(seen)
+		if left := len(holdings.Held(0)); (left == 0) != c.lost || (told == 1) != c.lost {
+			t.Errorf("%s: %d held, %d told of as lost; lost is %v", c.what, left, told, c.lost)
+		}
+	}
+}

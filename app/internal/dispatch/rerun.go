@@ -42,6 +42,7 @@ func (e *Engine) takeUp(it *item) bool {
 		// It was trimmed, and stays pending as it is: its body is still here, and so is what it has behind it.
 		e.find(it)
 		it.delivery.Count = it.settlement.Delivery.Count
+		e.holdings.kept(&it.holding, it.delivery.Count)
 		return true
 	}
 	e.room.left(&e.room.running)
