@@ -172,3 +172,33 @@ func TestAStopHandsBackSuspectsThatWait(t *testing.T) {
 		}
 	})
 }
+
+// What one read brings is charged with its hand-out until it stands aside. One on its last run begins when all of them do: a
+// death in that run would be theirs as well.
+func TestNothingIsTakenBesideOneOnItsLastRun(t *testing.T) {
+	for range 5 {
+		paused(t, func(s *service) {
+			s.mount(streamrt.Spec{}, func(context.Context, string) outcome.HandlerOutcome {
+				counts, charged := s.counts(), 0
+				for _, count := range counts {
+					if count == 3 {
+						charged++
+					}
+				}
+				if charged != 1 {
+					s.t.Errorf("the delivery counts are %v in the handler: more than the one that runs is charged", counts)
+				}
+				return outcome.Ack()
+			}, app.MaxDeliveries(3), app.Concurrency(4))
+			for range 30 {
+				s.left("last", 2)
+			}
+			s.start()
+			s.Advance(time.Minute)
+			s.wantServer(0, 30, 0)
+			if s.ran() != 30 {
+				s.t.Errorf("%d runs of 30 messages", s.ran())
+			}
+		})
+	}
+}

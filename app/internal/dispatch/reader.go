@@ -89,9 +89,7 @@ func (e *Engine) read(ctx context.Context) {
 		if len(deliveries) > 0 {
 			e.routes[0].Telemetry.Received(len(deliveries))
 		}
-		for _, d := range deliveries {
-			e.accept(d)
-		}
+		e.acceptAll(deliveries)
 		closed := errors.Is(err, broker.ErrClosed) || ctx.Err() != nil
 		e.readEnded(closed)
 		if closed {
@@ -113,6 +111,18 @@ func (e *Engine) worthwhile(n int) bool {
 		return n > 0
 	}
 	return int64(n) > e.room.ahead/2 || e.room.running.Load() < e.room.slots
+}
+
+// acceptAll gives what a read brought to the workers. All of it is charged with its hand-out, so that none on its last run
+// begins before each of the others has been looked at.
+func (e *Engine) acceptAll(deliveries []*broker.Delivery) {
+	if len(deliveries) > 1 {
+		e.suspects.hold()
+		defer func() { e.recall(e.suspects.resume()) }()
+	}
+	for _, d := range deliveries {
+		e.accept(d)
+	}
 }
 
 // accept gives a delivery to the workers. The channel has a place for each handler slot, so it never blocks for long.

@@ -17,6 +17,8 @@ type suspects struct {
 	running int
 	// alone: the one that runs is on its last permitted run.
 	alone bool
+	// held: a read is being looked at, and nobody's turn comes before the last of what it brought stands aside, too.
+	held  bool
 	queue []*item
 }
 
@@ -67,6 +69,21 @@ func (s *suspects) guarded() bool {
 	return s.running > 0 && s.alone || len(s.queue) > 0
 }
 
+// hold keeps everybody's turn off until resume. It comes before what a read brought enters.
+func (s *suspects) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = true
+}
+
+// resume returns what leave does.
+func (s *suspects) resume() []*item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = false
+	return s.next()
+}
+
 // left notes that the item is aside, and returns what leave does.
 func (s *suspects) left(it *item) []*item {
 	s.mu.Lock()
@@ -104,6 +121,9 @@ func (s *suspects) end(it *item) []*item {
 
 // next takes those out of the queue whose turn it is, and nobody before everyone in it is aside.
 func (s *suspects) next() []*item {
+	if s.held {
+		return nil
+	}
 	for _, it := range s.queue {
 		if it.place == leaving {
 			return nil
