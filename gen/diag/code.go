@@ -87,7 +87,7 @@ var titles = map[Code]string{
 	FlagValue:       "a flag with a value",
 	BadToken:        "a token that is no key=value",
 	BadQuote:        "a quote in the wrong place",
-	Separator:       "commas between the keys",
+	Separator:       "no blank between two keys",
 	Note:            "a note behind the directive",
 	BadText:         "a value that no key can have",
 	BadDuration:     "not a duration, or too short",

@@ -86,7 +86,7 @@ func unknownVerb(pos token.Pos, line *ast.Directive) Problem {
 	at := pos + token.Pos(len(prefix))
 	e := Problem{
 		Code: diag.UnknownVerb, Pos: at, End: at + token.Pos(len(line.Name)),
-		Message: fmt.Sprintf("unknown directive %s%s: the one that exists is %s", prefix, line.Name, Spelling),
+		Message: fmt.Sprintf("unknown directive %s%s%s: the one that exists is %s", prefix, clip(line.Name), disguise(line.Name), Spelling),
 	}
 	rest, glued := strings.CutPrefix(line.Name, verb)
 	args := strings.Trim(rest, brackets+"=")
@@ -95,7 +95,7 @@ func unknownVerb(pos token.Pos, line *ast.Directive) Problem {
 		e.suggest(strings.TrimSpace(verb + " " + args))
 	case glued && args != "": // subscriber(stream=a group=b)
 		e.Suggest = verb
-	case meansVerb(line.Name):
+	case meansVerb(plainly(line.Name)):
 		e.suggest(verb)
 	}
 	return e

@@ -12,24 +12,25 @@ import (
 
 // parseDuration accepts a Go duration that is at least least. What the server would round to nothing is refused: to it
 // a wait of 0 ms is a wait without end.
-func parseDuration(value string, least time.Duration) (time.Duration, *badValue) {
+func parseDuration(text string, least time.Duration) (time.Duration, *badValue) {
 	bad := func(instead, format string, args ...any) (time.Duration, *badValue) {
 		return 0, &badValue{code: diag.BadDuration, message: fmt.Sprintf(format, args...), instead: instead}
 	}
-	if _, err := strconv.ParseFloat(value, 64); err == nil {
-		n := strings.TrimLeft(value, "+-")
+	value := clip(text) // as a message shows it
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		n := strings.TrimLeft(text, "+-")
 		if strings.Trim(n, "0123456789") != "" {
 			return bad("", "%s has no unit: write a number with ms, s, m or h, such as 30s or 1m30s", value)
 		}
 		if strings.Trim(n, "0") == "" {
 			return bad("", "%s has no unit, and is below the least, %s", value, least)
 		}
-		return bad(withUnit(n, least), "%s has no unit: write %[2]ss or %[2]sms", value, n)
+		return bad(withUnit(n, least), "%s has no unit: write %[2]ss or %[2]sms", value, clip(n))
 	}
-	d, err := time.ParseDuration(value)
+	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return bad(inGoUnits(value, least), "%q is not a duration: write a number with ms, s, m or h, such as 30s or 1m30s", value)
+		return bad(inGoUnits(text, least), "%q is not a duration: write a number with ms, s, m or h, such as 30s or 1m30s", value)
 	case d < 0:
 		return bad("", "%s is negative: the least is %s", value, least)
 	case d < least:

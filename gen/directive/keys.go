@@ -176,7 +176,7 @@ func validCodec(value string) *badValue {
 	near := nearest(value, codecs)
 	return &badValue{
 		code:    diag.UnknownCodec,
-		message: fmt.Sprintf("unknown codec %q: write json, cbor, raw or fields, or leave it out and give your own to app.WithCodec", value),
+		message: fmt.Sprintf("unknown codec %q: write json, cbor, raw or fields, or leave it out and give your own to app.WithCodec", clip(value)),
 		instead: near, sure: near != "",
 	}
 }

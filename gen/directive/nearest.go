@@ -27,7 +27,7 @@ func nearestKey(name string) string {
 
 // normal undoes what habits from elsewhere do to a word.
 func normal(word string) string {
-	return strings.ToLower(strings.ReplaceAll(strings.TrimLeft(word, "-"), "_", "-"))
+	return strings.ToLower(strings.ReplaceAll(strings.TrimLeft(plainly(word), "-"), "_", "-"))
 }
 
 // nearest returns the known word that takes the fewest edits to reach from word, and "" where even that one takes more

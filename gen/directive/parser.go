@@ -1,12 +1,14 @@
 package directive
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/gen/diag"
 )
@@ -77,7 +79,7 @@ func (p *parser) parse(line *ast.Directive) {
 func (p *parser) token(i int) (n int, ok bool) {
 	arg := p.args[i]
 	if !p.isQuoted(arg.Pos) {
-		if strings.HasPrefix(arg.Arg, "//") || strings.HasPrefix(arg.Arg, "/*") {
+		if beginsNote(arg.Arg) {
 			return p.note(i), false
 		}
 		if end, stray := p.strayQuote(arg); stray {
@@ -92,10 +94,24 @@ func (p *parser) token(i int) (n int, ok bool) {
 	}
 	name, value, hasValue := strings.Cut(arg.Arg, "=")
 	k, known := findKey(name)
-	if !known && !hasValue {
+	switch {
+	case !known && !hasValue:
 		return p.strayWords(i), false
+	case known && !k.flag && strings.HasPrefix(value, "=") && !p.isQuoted(arg.Pos):
+		p.keyed(k, arg.Pos)
+		p.found(diag.BadToken, arg.Pos, "two equals signs: write %s; if one belongs to the value, quote the token: %s", k.usage, clip(strconv.Quote(arg.Arg))).
+			suggestToken(name + "=" + strings.TrimLeft(value, "="))
+		return 1, false
 	}
 	return 1, p.keyValue(arg, k, known, name, value, hasValue)
+}
+
+// keyed records that the token at pos gives the key, whatever is wrong with it.
+func (p *parser) keyed(k key, pos token.Pos) {
+	p.d.at[k.name], p.d.end[k.name] = pos, p.tokenEnd(pos)
+	if k.structure && p.structure == "" {
+		p.structure = k.name
+	}
 }
 
 // until returns how many tokens from index i on begin before end.
@@ -113,7 +129,7 @@ func (p *parser) keyValue(arg ast.DirectiveArg, k key, known bool, name, value s
 	_, twice := p.d.at[name]
 	switch {
 	case name == "":
-		p.found(diag.BadToken, arg.Pos, "%q has no key: write key=value, such as stream=KEY", arg.Arg)
+		p.found(diag.BadToken, arg.Pos, "%q has no key: write key=value, such as stream=KEY", clip(arg.Arg))
 	case !known:
 		p.unknownKey(arg, name)
 	case k.flag && hasValue:
@@ -127,7 +143,7 @@ func (p *parser) keyValue(arg ast.DirectiveArg, k key, known bool, name, value s
 	case value == "" && !k.flag:
 		p.found(diag.MissingValue, arg.Pos, "%s is empty: write %s", name, k.usage)
 	default:
-		if bad := k.set(&p.d.Subscriber, value); bad != nil {
+		if bad := cmp.Or(k.set(&p.d.Subscriber, value), p.unseen(arg.Pos, value)); bad != nil {
 			e := p.found(bad.code, arg.Pos, "%s: %s", name, bad.message)
 			if bad.instead != "" {
 				e.Suggest = printToken(name, bad.instead)
@@ -138,16 +154,33 @@ func (p *parser) keyValue(arg ast.DirectiveArg, k key, known bool, name, value s
 		}
 	}
 	if known {
-		p.d.at[name], p.d.end[name] = arg.Pos, p.tokenEnd(arg.Pos)
-		if k.structure && p.structure == "" {
-			p.structure = name
-		}
+		p.keyed(k, arg.Pos)
 	}
 	return len(p.errs) == before
 }
 
+// unseen refuses a value with a character in it that nobody sees, unless it is written as an escape.
+func (p *parser) unseen(pos token.Pos, value string) *badValue {
+	raw := p.text[pos-p.base : p.tokenEnd(pos)-p.base]
+	i := strings.IndexFunc(raw, isInvisible)
+	if i < 0 {
+		return nil
+	}
+	r, _ := utf8.DecodeRuneInString(raw[i:])
+	return &badValue{
+		code:    diag.BadText,
+		message: fmt.Sprintf("the value has %U in it, which nobody sees: remove it, or quote the token and write it as \\u%04x", r, r),
+		instead: strings.Map(func(r rune) rune {
+			if isInvisible(r) {
+				return -1
+			}
+			return r
+		}, value),
+	}
+}
+
 func (p *parser) unknownKey(arg ast.DirectiveArg, name string) {
-	e := p.found(diag.UnknownKey, arg.Pos, "unknown key %q", name)
+	e := p.found(diag.UnknownKey, arg.Pos, "unknown key %q%s", clip(name), disguise(name))
 	e.Suggest = nearestKey(name)
 	from := arg.Pos
 	if p.isQuoted(from) {
@@ -171,13 +204,10 @@ func (p *parser) flagValue(pos token.Pos, name, value string) {
 // which blanks have cut off.
 func (p *parser) strayWords(i int) int {
 	arg := p.args[i]
-	if key, value, ok := strings.Cut(arg.Arg, ":"); ok {
-		if k, known := findKey(key); known && !k.flag {
-			p.found(diag.BadToken, arg.Pos, "%q is no key=value", arg.Arg).suggest(printToken(k.name, value))
-			return 1
-		}
+	if n := p.otherEquals(i); n > 0 {
+		return n
 	}
-	e := p.found(diag.BadToken, arg.Pos, "unknown token %q: a directive consists of key=value tokens, and a token with blanks is quoted whole", arg.Arg)
+	e := p.found(diag.BadToken, arg.Pos, "unknown token %q: a directive consists of key=value tokens, and a token with blanks is quoted whole", clip(arg.Arg))
 	if near := nearest(arg.Arg, flagNames()); near != "" {
 		e.suggest(near)
 		return 1
@@ -201,12 +231,41 @@ func (p *parser) strayWords(i int) int {
 	return n
 }
 
+// otherEquals reports a key whose value is separated from it in another way, such as stream: a or --stream a, and returns
+// how many tokens they are; 0 where the token at i is nothing of the kind.
+func (p *parser) otherEquals(i int) int {
+	arg := p.args[i]
+	at := strings.IndexAny(arg.Arg, ":＝：")
+	if at < 0 {
+		at = len(arg.Arg)
+	}
+	k, known := findKey(normal(arg.Arg[:at]))
+	if !known || k.flag {
+		return 0
+	}
+	_, size := utf8.DecodeRuneInString(arg.Arg[at:])
+	value, n := arg.Arg[at+size:], 1
+	if value == "" && i+1 < len(p.args) && p.isStrayWord(p.args[i+1]) {
+		value, n = p.args[i+1].Arg, 2
+	}
+	p.keyed(k, arg.Pos)
+	e := p.found(diag.BadToken, arg.Pos, "%q is no key=value: write %s", clip(arg.Arg), k.usage)
+	e.End = p.tokenEnd(p.args[i+n-1].Pos)
+	e.suggestToken(k.name + "=" + value)
+	return n
+}
+
 func (p *parser) isStrayWord(arg ast.DirectiveArg) bool {
-	if p.isQuoted(arg.Pos) || strings.HasPrefix(arg.Arg, "//") || strings.ContainsAny(arg.Arg, "=:\"`") {
+	if p.isQuoted(arg.Pos) || beginsNote(arg.Arg) || strings.ContainsAny(arg.Arg, "=:\"`") {
 		return false
 	}
 	_, known := findKey(arg.Arg)
 	return !known && nearest(arg.Arg, flagNames()) == ""
+}
+
+// beginsNote reports whether a token begins a comment, as this or another language writes it.
+func beginsNote(arg string) bool {
+	return strings.HasPrefix(arg, "//") || strings.HasPrefix(arg, "/*") || slices.Contains([]string{"#", "--", "–", "—"}, arg)
 }
 
 // note reports what follows the directive as a comment of its own. All the rest of the line is part of it.
@@ -219,17 +278,6 @@ func (p *parser) note(i int) int {
 	}
 	e.Edit = &Edit{last, e.End, ""}
 	return len(p.args) - i
-}
-
-// separators reports commas and semicolons that were meant to separate the keys.
-func (p *parser) separators(arg ast.DirectiveArg) bool {
-	key, value, ok := strings.Cut(arg.Arg, "=")
-	if !ok || !commaIn(value) {
-		return false
-	}
-	p.found(diag.Separator, arg.Pos, "blanks separate the keys, not commas or semicolons; if it belongs to the value, quote the token: %s",
-		strconv.Quote(arg.Arg)).suggest(key + "=" + splitAtKeys(value))
-	return true
 }
 
 // blanksAroundEquals reports a key, an equals sign and a value that are not written as one, and returns how many tokens
@@ -256,17 +304,19 @@ func (p *parser) blanksAroundEquals(i int) int {
 		value, n = next(2), min(3, len(p.args)-i)
 	case strings.HasPrefix(next(1), "="): // key =value
 		value, n = next(1)[1:], 2
+	case !k.flag && i+1 < len(p.args) && p.isStrayWord(p.args[i+1]): // key value
+		value, n = next(1), 2
 	default:
 		return 0
 	}
 	pos := p.args[i].Pos
-	p.d.at[name] = pos
-	if k.structure && p.structure == "" {
-		p.structure = name
-	}
-	if k.flag {
+	p.keyed(k, pos)
+	switch {
+	case k.flag:
 		p.flagValue(pos, name, value)
-	} else {
+	case !hasValue && !strings.HasPrefix(next(1), "="):
+		p.found(diag.MissingValue, pos, "%s needs a value: write %s", name, k.usage)
+	default:
 		p.found(diag.BadToken, pos, "no blanks around the equals sign: write %s", k.usage)
 	}
 	e := &p.errs[len(p.errs)-1]
@@ -278,35 +328,4 @@ func (p *parser) blanksAroundEquals(i int) int {
 		e.suggest(printToken(name, value))
 	}
 	return n
-}
-
-// commaIn reports whether an unquoted value looks as if commas or semicolons were meant to separate the keys.
-func commaIn(value string) bool {
-	if strings.HasSuffix(value, ",") || strings.HasSuffix(value, ";") {
-		return true
-	}
-	parts := strings.FieldsFunc(value, isSeparator)
-	return slices.ContainsFunc(parts[min(1, len(parts)):], beginsWithKey)
-}
-
-func isSeparator(r rune) bool { return r == ',' || r == ';' }
-
-func beginsWithKey(part string) bool {
-	name, _, ok := strings.Cut(part, "=")
-	_, known := findKey(name)
-	return ok && known
-}
-
-// splitAtKeys puts blanks where a key follows a separator, and drops those at the end.
-func splitAtKeys(value string) string {
-	value = strings.TrimRightFunc(value, isSeparator)
-	var b strings.Builder
-	for i, r := range value {
-		if isSeparator(r) && beginsWithKey(value[i+1:]) {
-			b.WriteByte(' ')
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }

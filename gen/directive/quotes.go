@@ -15,20 +15,24 @@ import (
 // text ends: the tokens in between are part of the same mistake.
 func (p *parser) strayQuote(arg ast.DirectiveArg) (end token.Pos, stray bool) {
 	i := strings.IndexAny(arg.Arg, "\"`")
-	if key, value, ok := strings.Cut(arg.Arg, "="); ok && i < 0 && strings.HasPrefix(value, "'") {
-		i = len(key) + 1
+	if _, value, _ := strings.Cut(arg.Arg, "="); i < 0 && beginsQuoted(arg.Arg) {
+		i = 0
+	} else if i < 0 && beginsQuoted(value) {
+		i = len(arg.Arg) - len(value)
 	}
 	if i < 0 {
 		return 0, false
 	}
 	rest := p.raw(arg.Pos + token.Pos(i))
 	head := arg.Arg[:i]
+	quote, size := utf8.DecodeRuneInString(rest)
 	inner, length := "", 0
-	if n := strings.IndexByte(rest[1:], rest[0]); n >= 0 {
-		inner, length = rest[1:1+n], n+2
+	if n := strings.IndexAny(rest[size:], closing[quote]); n >= 0 {
+		_, last := utf8.DecodeRuneInString(rest[size+n:])
+		inner, length = rest[size:size+n], size+n+last
 	} else {
-		inner = strings.TrimRightFunc(rest[1:], unicode.IsSpace)
-		length = 1 + len(inner)
+		inner = strings.TrimRightFunc(rest[size:], unicode.IsSpace)
+		length = size + len(inner)
 	}
 	length += wordLength(rest[length:])
 	e := p.found(diag.BadQuote, arg.Pos, `a quote inside a token: a token with blanks is quoted as a whole, as in "stream=orders v2"`)
@@ -64,9 +68,17 @@ func (p *parser) brokenQuote(line *ast.Directive) {
 		if r, _ := utf8.DecodeRuneInString(rest); rest != "" && !unicode.IsSpace(r) {
 			e := p.found(diag.BadQuote, pos, "a quote encloses a token as a whole and is followed by a blank: write it like %s", `"stream=orders v2"`)
 			e.End = pos + token.Pos(len(quoted)+wordLength(rest))
-			inner, _ := strconv.Unquote(quoted)
-			if rest[0] == '=' {
-				e.suggestToken(inner + rest[:wordLength(rest)]) // "stream"=orders
+			name, _ := strconv.Unquote(quoted)
+			if value, ok := strings.CutPrefix(rest, "="); ok { // "stream"=orders
+				inner, err := strconv.QuotedPrefix(value)
+				if err != nil {
+					inner = value[:wordLength(value)]
+				}
+				e.End = pos + token.Pos(len(quoted)+len("=")+len(inner))
+				if unquoted, err := strconv.Unquote(inner); err == nil {
+					inner = unquoted
+				}
+				e.suggestToken(name + "=" + inner)
 			}
 			return
 		}

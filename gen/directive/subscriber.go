@@ -51,7 +51,7 @@ func (s Subscriber) String() string {
 
 func printToken(key, value string) string {
 	plain := key + "=" + value
-	needsQuotes := strings.HasPrefix(value, "'") || commaIn(value) || strings.ContainsFunc(value, func(r rune) bool {
+	needsQuotes := beginsQuoted(value) || strings.HasPrefix(value, "=") || strings.TrimRight(value, ",;") != value || nextKey(value) >= 0 || strings.ContainsFunc(value, func(r rune) bool {
 		return unicode.IsSpace(r) || r == '"' || r == '`' || !strconv.IsPrint(r)
 	})
 	if needsQuotes {
