@@ -12,7 +12,9 @@ import (
 )
 
 // claims is how a claiming subscription reads: pending entries that have been idle for the claim time come back among
-// the new ones.
+// the new ones. It looks for them with reads and scripts that do not wait, and waits for new entries alone: a read that
+// waits is answered whether its process goes on or stands still, and would take what that process holds from itself, or
+// what somebody else is to handle.
 type claims struct {
 	s *subscription
 	// native: the server knows XREADGROUP … CLAIM (Redis 8.4). Elsewhere a script looks for idle entries (XPENDING IDLE)
@@ -29,7 +31,7 @@ type claims struct {
 	waiting *waitingRoom
 }
 
-// claimPoll is how long a read blocks at most where the server does not wake it for an entry that has become idle.
+// claimPoll is how long a read blocks at most: it does not wake for an entry that has become idle.
 const claimPoll = time.Second
 
 // probeClaims asks the server, rather than its version, whether it knows CLAIM.
@@ -80,39 +82,59 @@ func (c *claims) read(ctx context.Context, want broker.Want, block time.Duration
 	// What becomes due after this moment is the next read's, however long taking takes.
 	began := time.Now()
 	wait := c.waiting.next(began)
-	if want.Back > 0 && (!c.native.Load() || c.sweep(began)) {
-		t, err := c.s.take(ctx, search{idle: c.s.source.Claim, most: want.Back, from: c.from})
-		if err != nil {
-			return nil, err
-		}
-		if c.from == "" && t.next == "" {
-			c.waiting.passed(began)
-		}
-		c.from = t.next
-		c.filled = len(t.deliveries) > 0
-		c.waiting.back(t.deliveries)
-		if c.filled {
-			return t.deliveries, nil
+	if want.Back > 0 {
+		deliveries, err := c.look(ctx, want.Back, began)
+		if err != nil || len(deliveries) > 0 {
+			return deliveries, err
 		}
 		if c.from != "" {
 			wait = time.Millisecond // There is more to look at.
 		}
 	}
-	if !c.native.Load() || want.Back == 0 {
-		deliveries, _, err := c.s.readNew(ctx, want.New, min(block, wait), 0, enough)
-		return deliveries, err
+	deliveries, _, err := c.s.readNew(ctx, want.New, min(block, wait), 0, enough)
+	return deliveries, err
+}
+
+// look returns what has been idle for the claim time, most of them at most, and with CLAIM perhaps what is new.
+func (c *claims) look(ctx context.Context, most int, began time.Time) ([]*broker.Delivery, error) {
+	if c.s.alive.isLate() {
+		// Whoever stood still would take what it holds from itself.
+		if err := c.s.refresh(ctx, c.s.config.Holder.Held(0)); err != nil {
+			return nil, err
+		}
 	}
-	deliveries, pending, err := c.s.readNew(ctx, want.Back, block, c.s.source.Claim, enough)
+	if native := c.native.Load(); !native || c.sweep(began) {
+		deliveries, err := c.take(ctx, most, began)
+		if err != nil || len(deliveries) > 0 || !native || c.from == "" {
+			return deliveries, err
+		}
+	}
+	deliveries, pending, err := c.s.readNew(ctx, most, 0, c.s.source.Claim, c.s.stopped.Load)
 	if err != nil && strings.Contains(err.Error(), "syntax error") {
 		// The server was replaced by an older one.
 		return nil, c.probe(ctx)
 	}
-	if err == nil && pending < want.Back {
+	if err == nil && pending < most {
 		c.waiting.passed(began)
 	}
 	c.filled = pending > 0
 	c.waiting.back(deliveries)
 	return deliveries, err
+}
+
+// take looks without CLAIM.
+func (c *claims) take(ctx context.Context, most int, began time.Time) ([]*broker.Delivery, error) {
+	t, err := c.s.take(ctx, search{idle: c.s.source.Claim, most: most, from: c.from})
+	if err != nil {
+		return nil, err
+	}
+	if c.from == "" && t.next == "" {
+		c.waiting.passed(began)
+	}
+	c.from = t.next
+	c.filled = len(t.deliveries) > 0
+	c.waiting.back(t.deliveries)
+	return t.deliveries, nil
 }
 
 // sweepEvery is how often a subscription with a short claim time looks without CLAIM, which only clears what has vanished.

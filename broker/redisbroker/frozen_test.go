@@ -155,6 +155,30 @@ func (f *fixture) leftByAPeer() string {
 	return id
 }
 
+// A claiming process that stood still, and comes back before anybody else took what it holds, goes on with that: it takes
+// nothing from itself.
+func TestAProcessThatStoodStillTakesNothingFromItself(t *testing.T) {
+	paused(t, func(t *testing.T, client *redis.Client, _ func(...redisbroker.Option) *redisbroker.Broker) {
+		g := new(gate)
+		f := open(t, client, g.behind(t, client, redisbroker.Liveness(ttl)), broker.Source{Block: time.Second, Claim: ttl})
+		f.start()
+		id := f.add("_payload", "b")
+		f.one()
+		left := f.leftByAPeer()
+		g.close()
+		time.Sleep(3 * ttl)
+		// Awake again, the reader comes first.
+		g.letOthersPass()
+		defer g.open()
+		if d := f.one(); d.ID != left || d.Count != 2 {
+			t.Errorf("read %s with the count %d, want %s, which a peer left", d.ID, d.Count, left)
+		}
+		if p := f.pending(); len(p) != 2 || p[0].ID != id || p[0].RetryCount != 1 || p[0].Idle > ttl || len(f.lost) > 0 {
+			t.Errorf("pending %v, lost %v", p, f.lost)
+		}
+	})
+}
+
 // An outcome that finds its entry gone although nobody can have had it puts it back: the other side of the above.
 func TestAReplyThatComesInTimeProvesOwnership(t *testing.T) {
 	for _, claim := range []time.Duration{0, 2 * time.Second} {

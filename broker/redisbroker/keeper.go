@@ -80,11 +80,9 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// needed reports whether the subscription depends on a look every second. One that claims, and whose reads do not block
-// for longer, finds by itself what was handed back.
-func (k *keeper) needed() bool {
-	return k.s.claims == nil || k.s.claims.native.Load() && k.s.source.Block > look
-}
+// needed reports whether the subscription depends on a look every second. One that claims takes from anyone what is idle
+// for long enough, what was handed back included: nobody has to be judged.
+func (k *keeper) needed() bool { return k.s.claims == nil }
 
 // next waits for the ticker, and reports false when ctx ended first.
 func next(ctx context.Context, ticker *time.Ticker) bool {
@@ -99,6 +97,9 @@ func next(ctx context.Context, ticker *time.Ticker) bool {
 // judge asks which of the other consumers that hold something are dead, and tells the reader.
 func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) error {
 	s := k.s
+	if !k.needed() {
+		return nil
+	}
 	var names []any
 	for _, c := range consumers {
 		if c.Pending == 0 || c.Name == s.consumer {
@@ -110,14 +111,6 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 		case s.alive.mayJudge():
 			names = append(names, c.Name)
 		}
-	}
-	if s.claims != nil {
-		// Claiming takes from anyone what is idle for long enough, and nobody has to be judged. But a blocked read does not
-		// wake for what is handed back.
-		if len(names) > 0 && names[0] == freeConsumer && !s.stopped.Load() {
-			s.reader.interrupt(ctx)
-		}
-		return nil
 	}
 	if len(names) == 0 {
 		k.remember(nil, nil)

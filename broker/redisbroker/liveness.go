@@ -140,6 +140,13 @@ func (l *liveness) stoodSince(then time.Time) bool {
 // after the round that came too early for it.
 func (l *liveness) late(now time.Time) bool { return now.Sub(l.refreshed) > l.claim*2/3 }
 
+// isLate is late by now.
+func (l *liveness) isLate() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late(time.Now())
+}
+
 // roundEnded notes that everything that is held was refreshed by a round that began then.
 func (l *liveness) roundEnded(began time.Time) {
 	l.mu.Lock()
