@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-go/millrace/app/internal/dispatch"
 	"github.com/millrace-go/millrace/app/internal/telemetry"
@@ -55,6 +56,10 @@ func StartTimeout(d time.Duration) Option { return appOption(func(a *App) { a.st
 // (otel.GetMeterProvider) as of the first publish or of Run; one that is set later takes the place of OpenTelemetry's own default.
 func MeterProvider(p metric.MeterProvider) Option { return appOption(func(a *App) { a.meters = p }) }
 
+// TracerProvider receives the app's spans: one for each delivery and one for each publish, see docs/operations.md. The default,
+// and nil, is the global one (otel.GetTracerProvider), as for [MeterProvider]. Where none is set no span is made.
+func TracerProvider(p trace.TracerProvider) Option { return appOption(func(a *App) { a.tracers = p }) }
+
 // App is one service. Make it with [New], add brokers, mounts and hooks, and call [App.Run] or [App.Main] once.
 // Its methods are safe for concurrent use.
 type App struct {
@@ -63,6 +68,7 @@ type App struct {
 	startTimeout  time.Duration
 	log           *slog.Logger
 	meters        metric.MeterProvider
+	tracers       trace.TracerProvider
 	telemetry     func() *telemetry.Telemetry
 
 	mu      sync.Mutex
@@ -79,7 +85,7 @@ func New(name, version string, options ...Option) *App {
 			option.applyApp(a)
 		}
 	}
-	a.telemetry = sync.OnceValue(func() *telemetry.Telemetry { return telemetry.New(a.meters) })
+	a.telemetry = sync.OnceValue(func() *telemetry.Telemetry { return telemetry.New(a.meters, a.tracers) })
 	return a
 }
 

@@ -30,7 +30,7 @@ func (m *Mounts) Publish(ctx context.Context, to broker.Destination, value any, 
 	if err != nil {
 		return err
 	}
-	if err := m.broker.Publish(ctx, []broker.Outgoing{out})[0]; err != nil {
+	if err := m.app.telemetry().Publish(ctx, m.broker, []broker.Outgoing{out})[0]; err != nil {
 		return fmt.Errorf("app: %w", err)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (m *Mounts) PublishBatch(ctx context.Context, messages ...Outgoing) error {
 		batch, index = append(batch, out), append(index, i)
 	}
 	if len(batch) > 0 {
-		for i, err := range m.broker.Publish(ctx, batch) {
+		for i, err := range m.app.telemetry().Publish(ctx, m.broker, batch) {
 			if err != nil {
 				failed[index[i]] = &PublishError{index[i], fmt.Errorf("app: %w", err)}
 			}

@@ -93,7 +93,7 @@ func (plainAttributes) Encode(attributes attribute.Iterator) string {
 	var b strings.Builder
 	for attributes.Next() {
 		kv := attributes.Attribute()
-		fmt.Fprintf(&b, "\x00%s=%s", kv.Key, kv.Value.Emit())
+		fmt.Fprintf(&b, "\x00%s=%s", kv.Key, kv.Value.String())
 	}
 	return b.String()
 }
@@ -250,7 +250,7 @@ func TestSettlementsThatFailAreCounted(t *testing.T) {
 		s.Advance(10 * time.Second)
 		m.want("millrace.settle.retries", []string{"subscription"}, map[string]float64{"test.in": 3})
 		m.want("messaging.client.operation.duration", []string{"messaging.operation.name", "messaging.operation.type", "error.type"},
-			map[string]float64{"settle settle _OTHER": 3, "settle settle ": 2})
+			map[string]float64{"publish send ": 1, "settle settle _OTHER": 3, "settle settle ": 2})
 	})
 }
 
@@ -297,4 +297,23 @@ func TestTheNumberOfSeriesDoesNotGrow(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestPublishesAreMeasured(t *testing.T) {
+	apptest.Paused(t, func(h *apptest.H) {
+		m := newMeasured(h.T())
+		s := newService(h, h.Broker(), m.option())
+		s.Client().Set(s.t.Context(), "taken", "x", 0)
+		to := func(d broker.Destination) app.Outgoing { return app.Outgoing{To: d, Value: []byte("x")} }
+		err := s.m.PublishBatch(s.t.Context(), to(broker.Stream("in")), to(broker.Stream("in")), to(broker.Stream("taken")),
+			to(broker.List("l")), to(broker.Channel("customer-1")), to(broker.Channel("customer-2")))
+		if err == nil {
+			s.t.Fatal("a string took a stream's entry")
+		}
+		s.publish("one")
+		m.want("messaging.client.sent.messages", []string{"messaging.system", "messaging.operation.name", "messaging.destination.name", "error.type"},
+			map[string]float64{"redis publish in ": 3, "redis publish taken _OTHER": 1, "redis publish l ": 1, "redis publish  ": 2})
+		m.want("messaging.client.operation.duration", []string{"messaging.operation.type", "messaging.destination.name", "error.type"},
+			map[string]float64{"send  _OTHER": 1, "send in ": 1})
+	})
 }

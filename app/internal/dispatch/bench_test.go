@@ -70,7 +70,7 @@ func BenchmarkAck(b *testing.B) {
 						return outcome.Ack()
 					}),
 					Codec: constant{}, Concurrency: concurrency,
-					Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil).Mount("bench", broker.Source{}, Outcomes),
+					Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil, nil).Mount("bench", broker.Source{}, Outcomes),
 				}},
 				MaxParked: 10000, Logger: slog.New(slog.DiscardHandler), Holdings: NewHoldings(),
 			}, source)

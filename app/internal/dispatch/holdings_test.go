@@ -39,7 +39,7 @@ func TestWhatIsBeingSettledIsInHandAndKnownToBeSettled(t *testing.T) {
 					running = holdings.Held(0)
 					return o
 				}),
-				Concurrency: 1, Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil).Mount("t", broker.Source{}, Outcomes),
+				Concurrency: 1, Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil, nil).Mount("t", broker.Source{}, Outcomes),
 			}},
 			MaxParked: 10, Logger: slog.New(slog.DiscardHandler), Holdings: holdings,
 		}, source)

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-go/millrace/broker"
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
@@ -21,6 +23,9 @@ type item struct {
 	incoming          streamrt.Incoming
 	counters          counters
 	call              Handler
+
+	// span is nil where nobody takes it.
+	span trace.Span
 
 	settlement broker.Settlement
 	// label is how the run ended; ran is false where the handler was not called.

@@ -172,7 +172,9 @@ func (s *settler) complete(it *item) {
 	}
 	if it.settlement.Result == broker.Overdue {
 		it.text = unknownText
-		it.apply(it.route.rules.stayedUnknown(it.delivery, it.counters), time.Now())
+		i := it.route.rules.stayedUnknown(it.delivery, it.counters)
+		s.e.traceUnrun(it, i)
+		it.apply(i, time.Now())
 		s.submit(it)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/outcome"
 	streamrt "github.com/millrace-go/millrace/runtime"
@@ -139,10 +140,12 @@ func (e *Engine) start(slot *slot, it *item) {
 		}
 		return
 	}
+	ctx = e.trace(ctx, it)
 	call, end, err := e.prepare(it)
 	switch {
 	case err != nil:
 		if _, ok := slot.finish(it); !ok {
+			it.endSpan(telemetry.Ending{})
 			return // The shutdown has handed it back.
 		}
 		e.skip(it, it.route.rules.malformed(d, it.counters, err), errorText(err))
@@ -220,6 +223,7 @@ func (e *Engine) finish(slot *slot, it *item, end ending) {
 	defer e.calm(it)
 	took, ok := slot.finish(it)
 	if !ok {
+		it.endSpan(telemetry.Ending{Ran: true, Outcome: int(labelReleased)})
 		return // The shutdown gave the handler up and has handed the delivery back.
 	}
 	if end.failed() && e.isCut.Load() && !end.overdue {
@@ -229,11 +233,13 @@ func (e *Engine) finish(slot *slot, it *item, end ending) {
 	it.route.Telemetry.Ran(int(end.label), took, it.counters.attempt)
 	if end.kind == outcome.KindAck {
 		it.settlement = broker.Settlement{Delivery: it.delivery, Action: broker.Ack}
+		it.endSpan(telemetry.Ending{Ran: true, Outcome: int(labelAck), Action: broker.Ack})
 		e.settle(it)
 		return
 	}
 	if end.label == labelReleased {
 		it.route.Telemetry.Ended(int(labelReleased), 1)
+		it.endSpan(telemetry.Ending{Ran: true, Outcome: int(labelReleased)})
 		e.release(it, true)
 		return
 	}
@@ -248,6 +254,7 @@ func (e *Engine) finish(slot *slot, it *item, end ending) {
 	}
 	e.logEnding(it, end)
 	it.text = end.text
+	it.endSpan(end.told(i))
 	it.apply(i, now)
 	e.settle(it)
 }
@@ -271,6 +278,7 @@ func (e *Engine) logEnding(it *item, end ending) {
 // skip settles a delivery whose handler is not called.
 func (e *Engine) skip(it *item, i intent, text string) {
 	it.text = text
+	e.traceUnrun(it, i)
 	it.apply(i, time.Now())
 	e.settle(it)
 }

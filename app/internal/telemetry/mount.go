@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-go/millrace/broker"
 )
@@ -34,6 +35,10 @@ type Mount struct {
 	ended     [][]metric.AddOption
 	processed [][]metric.RecordOption
 
+	spanName string
+	span     []trace.SpanStartOption
+	outcomes []Outcome
+
 	received        []metric.AddOption
 	settled, failed []metric.RecordOption
 }
@@ -45,6 +50,8 @@ func (t *Telemetry) Mount(subscription string, source broker.Source, outcomes []
 	alone := metric.WithAttributeSet(attribute.NewSet(name))
 	m := &Mount{t: t, subscription: name, add: []metric.AddOption{alone}, record: []metric.RecordOption{alone}}
 	m.buried, m.discarded = m.by("reason", reasons), m.by("why", whys)
+
+	m.spanName, m.span, m.outcomes = "process "+source.Key, spanOptions(name, &source), outcomes
 
 	from := append(sourceAttributes(&source), system)
 	with := func(attributes ...attribute.KeyValue) metric.MeasurementOption {
@@ -86,8 +93,10 @@ var (
 	reasons = []string{
 		broker.ReasonMaxAttempts, broker.ReasonMaxDeliveries, broker.ReasonUnknownTask, broker.ReasonMalformed, broker.ReasonRejected,
 	}
-	whys = []string{"dropped", "cap", "rejected", "malformed", "vanished", "lost", "stopped"}
+	whys = []string{whyDropped, "cap", "rejected", "malformed", "vanished", "lost", "stopped"}
 )
+
+const whyDropped = "dropped"
 
 // by makes the options of a counter for each value of its attribute.
 func (m *Mount) by(key string, values []string) map[string][]metric.AddOption {

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/semconv/v1.43.0/messagingconv"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-go/millrace/broker"
 )
@@ -32,15 +33,18 @@ type Telemetry struct {
 	attempts                                                  metric.Int64Histogram
 
 	consumed  metric.Int64Counter
+	sent      metric.Int64Counter
 	processed metric.Float64Histogram
 	operation metric.Float64Histogram
+
+	tracing tracing
 }
 
 // seconds are the buckets that the conventions advise for durations.
 var seconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 
 // New makes the instruments. A provider that is nil is the global one: what it is, or comes to be.
-func New(meters metric.MeterProvider) *Telemetry {
+func New(meters metric.MeterProvider, tracers trace.TracerProvider) *Telemetry {
 	if meters == nil {
 		meters = otel.GetMeterProvider()
 	}
@@ -59,10 +63,13 @@ func New(meters metric.MeterProvider) *Telemetry {
 	}
 	consumed, err := messagingconv.NewClientConsumedMessages(m)
 	t.consumed = made(consumed.Inst(), err)
+	sent, err := messagingconv.NewClientSentMessages(m)
+	t.sent = made(sent.Inst(), err)
 	processed, err := messagingconv.NewProcessDuration(m, seconds)
 	t.processed = made(processed.Inst(), err)
 	operation, err := messagingconv.NewClientOperationDuration(m, seconds)
 	t.operation = made(operation.Inst(), err)
+	t.tracing = newTracing(tracers)
 	return t
 }
 
