@@ -75,11 +75,12 @@ type App struct {
 	began   bool
 	brokers []*Mounts
 	hooks   [hookKinds][]Hook
+	life    life
 }
 
 // New returns an app with nothing mounted. Name and version stand in its log.
 func New(name, version string, options ...Option) *App {
-	a := &App{name: name, version: version, grace: 30 * time.Second, startTimeout: 30 * time.Second, log: slog.Default()}
+	a := &App{name: name, version: version, grace: 30 * time.Second, startTimeout: 30 * time.Second, log: slog.Default(), life: life{state: stateNew}}
 	for _, option := range options {
 		if option != nil {
 			option.applyApp(a)

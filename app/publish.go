@@ -27,10 +27,10 @@ func (m *Mounts) Publish(ctx context.Context, to broker.Destination, value any, 
 		return errors.New("app: Publish: App.Broker was given no broker")
 	}
 	out, err := m.outgoing(Outgoing{to, value, options})
-	if err != nil {
-		return err
+	if err == nil {
+		err = m.app.telemetry().Publish(ctx, m.broker, []broker.Outgoing{out})[0]
 	}
-	if err := m.app.telemetry().Publish(ctx, m.broker, []broker.Outgoing{out})[0]; err != nil {
+	if err != nil {
 		return fmt.Errorf("app: %w", err)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (m *Mounts) PublishBatch(ctx context.Context, messages ...Outgoing) error {
 	if len(batch) > 0 {
 		for i, err := range m.app.telemetry().Publish(ctx, m.broker, batch) {
 			if err != nil {
-				failed[index[i]] = &PublishError{index[i], fmt.Errorf("app: %w", err)}
+				failed[index[i]] = &PublishError{index[i], err}
 			}
 		}
 	}
@@ -79,7 +79,7 @@ type PublishError struct {
 }
 
 // Error names the message by its place.
-func (e *PublishError) Error() string { return fmt.Sprintf("message %d: %v", e.Index, e.Err) }
+func (e *PublishError) Error() string { return fmt.Sprintf("app: message %d: %v", e.Index, e.Err) }
 
 // Unwrap returns Err.
 func (e *PublishError) Unwrap() error { return e.Err }
@@ -89,7 +89,7 @@ func (e *PublishError) Unwrap() error { return e.Err }
 func (m *Mounts) outgoing(message Outgoing) (broker.Outgoing, error) {
 	body, contentType, err := m.encode(message.Value)
 	if err != nil {
-		return broker.Outgoing{}, fmt.Errorf("app: publishing to %s: encoding a %T: %w", message.To, message.Value, err)
+		return broker.Outgoing{}, fmt.Errorf("publish to %s: encoding a %T: %w", message.To, message.Value, err)
 	}
 	out := broker.NewOutgoing(message.To, body, message.Options...)
 	if message.To.Structure() != broker.StructureStream && len(out.Headers) == 0 {

@@ -48,7 +48,7 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 	config := dispatch.Config{
 		Name: r.name(), Source: first.source, MaxParked: first.policy.maxParked, Prefetch: dispatch.Adaptive,
 		UnknownDelay: defaultUnknownDelay, UnknownTimeout: defaultUnknownTimeout,
-		Holdings: dispatch.NewHoldings(), Logger: log,
+		Holdings: dispatch.NewHoldings(), Vitals: dispatch.NewVitals(first.source.Block), Logger: log,
 	}
 	packs, deadLetter := false, ""
 	for _, mt := range r.mounts {
@@ -78,11 +78,12 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 		Buried:       counts.Buried,
 		PackFailures: packs,
 		Holder:       config.Holdings,
+		Pulse:        config.Vitals.Pulse,
 	})
 	if err != nil {
 		return opened{}, fmt.Errorf("app: mount %s: %w", r.name(), err)
 	}
-	return opened{r, sub, dispatch.New(config, sub)}, nil
+	return opened{r, sub, dispatch.New(config, sub), config.Vitals}, nil
 }
 
 // route is the mount as the engine needs it.

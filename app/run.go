@@ -32,7 +32,7 @@ const closeTime = time.Second
 func (a *App) Run(ctx context.Context) error { return a.run(ctx, nil) }
 
 // run is Run; closing now ends the grace time at once.
-func (a *App) run(ctx context.Context, now <-chan struct{}) error {
+func (a *App) run(ctx context.Context, now <-chan struct{}) (err error) {
 	a.mu.Lock()
 	began := a.began
 	a.began = true
@@ -43,6 +43,11 @@ func (a *App) run(ctx context.Context, now <-chan struct{}) error {
 	if a.log == nil {
 		a.log = slog.Default()
 	}
+	lines := newLines()
+	a.log = slog.New(lines.handler(a.log.Handler()))
+	a.enter(stateStarting, nil)
+	defer func() { a.enter(stateStopped, err) }()
+	defer a.watch(lines)()
 	r := &running{app: a, groups: a.groups(), now: now}
 	defer r.close(ctx)
 	if found := a.check(); len(found) > 0 {
@@ -51,8 +56,9 @@ func (a *App) run(ctx context.Context, now <-chan struct{}) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	err := r.start(ctx)
+	err = r.start(ctx)
 	if err == nil {
+		a.enter(stateRunning, nil)
 		a.log.Info("running", "app", a.name, "version", a.version)
 		select {
 		case <-ctx.Done():
@@ -63,6 +69,7 @@ func (a *App) run(ctx context.Context, now <-chan struct{}) error {
 		a.log.Info("told to stop before the start was over", "app", a.name, "error", err.Error())
 		err = nil
 	}
+	a.enter(stateStopping, err)
 	return errors.Join(err, r.stop(ctx))
 }
 
@@ -81,6 +88,7 @@ type opened struct {
 	reading *reading
 	sub     broker.Subscription
 	engine  *dispatch.Engine
+	vitals  *dispatch.Vitals
 }
 
 // probe asks the servers of an app that will not start what they have to say against it, so that it is in the same
@@ -147,6 +155,9 @@ func (r *running) start(ctx context.Context) error {
 	if err := r.subscribe(ctx); err != nil {
 		return err
 	}
+	a.mu.Lock()
+	a.life.opened = r.opened
+	a.mu.Unlock()
 	for _, o := range r.opened {
 		for _, mt := range o.reading.mounts {
 			mt.logStart(o.sub.Capabilities())
@@ -166,6 +177,7 @@ func (a *App) connect(ctx context.Context, g *group) []error {
 	defer cancel()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := g.broker.Connect(limited)
+		a.waits(err)
 		if err == nil {
 			return nil
 		}

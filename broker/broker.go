@@ -114,6 +114,9 @@ type Config struct {
 	PackFailures bool
 	// Holder knows what is in hand.
 	Holder Holder
+	// Pulse gives a loop of the transport where to say how each of its rounds went, see [Check]. nil is for nobody who
+	// asks.
+	Pulse Pulses
 }
 
 // Holder is what the engine lets a transport know of the deliveries in hand: those that wait for a slot, run, are being

@@ -52,6 +52,9 @@ func (b *Broker) subscribeChannel(ctx context.Context, config broker.Config) (br
 		client: client, pool: b.connections, log: config.Logger, backlog: newBacklog(), stop: make(chan struct{}),
 	}
 	c.receiver = newReceiver(c.source, client, c.log, c.received)
+	// Silence is in order for as long as it takes to find that it is not, however short the source's block is.
+	silence := max(pingAfter+pongWithin-2*c.source.Block-5*time.Second, 0)
+	c.receiver.pulse = config.Pulse.Of(broker.CheckRead, silence)
 	err = c.checkDeadLetter()
 	if err == nil {
 		err = c.checkPermissions(ctx)

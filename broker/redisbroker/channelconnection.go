@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/millrace-go/millrace/broker"
 )
 
 const (
@@ -28,10 +30,12 @@ type channelConnection struct {
 	waiting bool
 	// failed is why nothing will come any more. go-redis passes over the error of a first look.
 	failed error
+	// pulse is taken while the reader waits for what is published: the handshake proves no subscription.
+	pulse broker.Pulse
 }
 
-func newChannelConnection(c net.Conn) *channelConnection {
-	return &channelConnection{Conn: c, heard: time.Now()}
+func newChannelConnection(c net.Conn, pulse broker.Pulse) *channelConnection {
+	return &channelConnection{Conn: c, heard: time.Now(), pulse: pulse}
 }
 
 // SetReadDeadline heeds the deadlines of the handshake. Without one the connection looks after itself.
@@ -52,6 +56,9 @@ func (c *channelConnection) Read(b []byte) (int, error) {
 	switch {
 	case n > 0:
 		c.heard = time.Now()
+		if c.waiting {
+			c.pulse(nil)
+		}
 	case c.waiting:
 		c.failed = err
 	}

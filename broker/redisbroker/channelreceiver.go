@@ -27,6 +27,7 @@ type receiver struct {
 	route  route
 	log    *slog.Logger
 	into   func(published)
+	pulse  broker.Pulse
 
 	// stands: the server has confirmed the subscription, and the connection is not known to be lost.
 	stands atomic.Bool
@@ -114,6 +115,7 @@ func (r *receiver) subscribe(ctx context.Context, anew bool) error {
 		return err
 	}
 	r.stands.Store(true)
+	r.pulse(nil)
 	return nil
 }
 
@@ -136,7 +138,7 @@ func (r *receiver) options(node *redis.Client) *redis.Options {
 		if err != nil {
 			return nil, err
 		}
-		c := newChannelConnection(conn)
+		c := newChannelConnection(conn, r.pulse)
 		r.mu.Lock()
 		r.conn = c
 		r.mu.Unlock()
@@ -159,6 +161,7 @@ func (r *receiver) run() {
 		if r.ctx.Err() != nil {
 			return
 		}
+		r.pulse(err)
 		r.log.Warn("the connection that receives what is published was lost; what is published until it stands again is missed",
 			"source", r.source.Structure.String()+" "+r.source.Key, "error", err.Error())
 		tries, err := r.reconnect()
@@ -199,9 +202,12 @@ func (r *receiver) reconnect() (tries int, err error) {
 			return tries, r.ctx.Err()
 		}
 		tries++
-		if err := r.connect(r.ctx, true); err == nil {
+		err := r.connect(r.ctx, true)
+		if err == nil {
 			return tries, nil
-		} else if isReply(err) && !redirected(err) {
+		}
+		r.pulse(fmt.Errorf("%s: %w", r.command(), err))
+		if isReply(err) && !redirected(err) {
 			// A server that answers and refuses will not be talked round by asking more often.
 			pause = longestPause
 		}

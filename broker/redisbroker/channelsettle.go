@@ -42,6 +42,7 @@ func (c *channel) Settle(ctx context.Context, batch []*broker.Settlement) {
 func (c *channel) settle(ctx context.Context, batch []*broker.Settlement) {
 	var sent []*broker.Settlement
 	var commands []*redis.Cmd
+	var targets []string
 	pipe := c.client.Pipeline()
 	untimed := c.stamp(ctx, batch)
 	for _, st := range batch {
@@ -51,7 +52,7 @@ func (c *channel) settle(ctx context.Context, batch []*broker.Settlement) {
 		}
 		if st.Result == 0 && st.Err == nil {
 			target, message := c.publication(st)
-			sent, commands = append(sent, st), append(commands, pipe.Do(ctx, c.publish(), target, message))
+			sent, commands, targets = append(sent, st), append(commands, pipe.Do(ctx, c.publish(), target, message)), append(targets, target)
 		}
 	}
 	if len(sent) == 0 {
@@ -76,7 +77,7 @@ func (c *channel) settle(ctx context.Context, batch []*broker.Settlement) {
 			st.Result = broker.Done
 			unknown, cause = unknown+1, err
 		default:
-			st.Err = fmt.Errorf("%s of %s: %s: %w", st.Action, c.name(), c.publish(), err)
+			st.Err = fmt.Errorf("%s of %s: %s: %w", describe(st.Action, c.source.Key, targets[i]), c.name(), c.publish(), err)
 		}
 	}
 	if unknown > 0 {

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -38,7 +39,7 @@ func settleDeferred(ctx context.Context, client redis.UniversalClient, batch []*
 		case st.Action != broker.Defer:
 			inner = append(inner, st)
 		case err != nil:
-			st.Result, st.Err = 0, err
+			st.Result, st.Err = 0, fmt.Errorf("%s of entry %s: TIME: %w", st.Action, st.Delivery.ID, err)
 		default:
 			delay, overdue := putOff(st, now)
 			st.Edits = delay.Edits // what is written again has the same time, and is the same member

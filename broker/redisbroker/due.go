@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -125,10 +126,18 @@ func (m *moves) moved(reply any, all []due) (leased []due, failure error) {
 		case text == "done":
 			m.countMoved(all[i])
 		case text != "gone" && failure == nil:
-			failure = serverError(text)
+			failure = fmt.Errorf("%s to %q: %w", m.command, m.target(all[i]), serverError(text))
 		}
 	}
 	return leased, failure
+}
+
+// target is the key that a member is written to.
+func (m *moves) target(d due) string {
+	if d.target == moveBuried {
+		return m.config.DeadLetter
+	}
+	return m.config.Source.Key
 }
 
 func (m *moves) countMoved(d due) {
@@ -154,11 +163,7 @@ func (m *moves) moveInSteps(ctx context.Context, leased []due, began time.Time) 
 	commands := make([]*redis.Cmd, len(leased))
 	pipe := m.client.Pipeline()
 	for i, d := range leased {
-		target := m.config.Source.Key
-		if d.target == moveBuried {
-			target = m.config.DeadLetter
-		}
-		commands[i] = pipe.Do(ctx, append([]any{m.command, target}, d.arguments...)...)
+		commands[i] = pipe.Do(ctx, append([]any{m.command, m.target(d)}, d.arguments...)...)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var written []any
@@ -172,7 +177,7 @@ func (m *moves) moveInSteps(ctx context.Context, leased []due, began time.Time) 
 			continue
 		}
 		if failure == nil {
-			failure = err
+			failure = fmt.Errorf("%s to %q: %w", m.command, m.target(d), err)
 		}
 		if !mayHaveArrived(err) {
 			back = append(back, redis.Z{Score: float64(time.Now().UnixMilli()), Member: d.member})

@@ -30,7 +30,8 @@ const (
 // and remembers what a group that is lost must get back. It takes nothing itself: the reader knows how many slots are
 // free.
 type keeper struct {
-	s *subscription
+	s     *subscription
+	pulse broker.Pulse
 
 	mu sync.Mutex // guards what follows; not held over I/O
 	// owners are those that something can be taken from, the free one first.
@@ -48,7 +49,15 @@ type keeper struct {
 // judgeKey keeps the processes of a group from judging it all at once.
 func judgeKey(source broker.Source) string { return base(source.Key) + ":judge:" + source.Group }
 
-func newKeeper(s *subscription) *keeper { return &keeper{s: s} }
+func newKeeper(s *subscription) *keeper {
+	k := &keeper{s: s}
+	every := look
+	if s.source.Claim > 0 {
+		every = positionEvery * look // see needed
+	}
+	k.pulse = s.config.Pulse.Of(broker.CheckSweep, every)
+	return k
+}
 
 // run looks once a second until ctx ends.
 func (k *keeper) run(ctx context.Context) {
@@ -73,11 +82,19 @@ func (k *keeper) run(ctx context.Context) {
 			err = k.reap(ctx, consumers)
 			reapAt = now.Add(k.s.alive.ttl / 3)
 		}
-		_ = k.s.lost(err) // the reader says what is wrong with the server
+		k.pulse(sweepError(k.s, err))
 		if !next(ctx, ticker) {
 			return
 		}
 	}
+}
+
+// sweepError says what failed, and notes where the group is gone.
+func sweepError(s *subscription, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.lost(fmt.Errorf("looking after group %q of stream %q: %w", s.source.Group, s.source.Key, err))
 }
 
 // needed reports whether the subscription depends on a look every second. One that claims takes from anyone what is idle

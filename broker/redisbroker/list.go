@@ -197,7 +197,7 @@ func (l *list) settle(ctx context.Context, batch []*broker.Settlement) {
 			l.log.Error("the answer to a push was lost; it may or may not have been carried out, and is not repeated",
 				"list", l.source.Key, "action", st.Action.String(), "id", st.Delivery.ID, "message", st.Delivery.MessageID(), "error", err.Error())
 		default:
-			st.Err = fmt.Errorf("%s of list %q: LPUSH: %w", st.Action, l.source.Key, err)
+			st.Err = fmt.Errorf("%s of list %q: LPUSH: %w", describe(st.Action, l.source.Key, st.Target), l.source.Key, err)
 		}
 	}
 }

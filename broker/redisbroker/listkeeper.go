@@ -23,14 +23,17 @@ const (
 
 // listKeeper puts back what dead owners of a list had in flight.
 type listKeeper struct {
-	l   *reliableList
-	ids deliveryIDs
+	l     *reliableList
+	ids   deliveryIDs
+	pulse broker.Pulse
 	// missed is since when this process has seen each owner dead at every look.
 	missed map[string]time.Time
 }
 
 func newListKeeper(l *reliableList) *listKeeper {
-	return &listKeeper{l: l, ids: newDeliveryIDs(l.token), missed: make(map[string]time.Time)}
+	return &listKeeper{
+		l: l, ids: newDeliveryIDs(l.token), pulse: l.config.Pulse.Of(broker.CheckSweep, look), missed: make(map[string]time.Time),
+	}
 }
 
 // run looks once a second until ctx ends.
@@ -40,8 +43,15 @@ func (k *listKeeper) run(ctx context.Context) {
 	failing := false
 	for {
 		err := k.judge(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
+		if err != nil {
+			err = fmt.Errorf("looking after the owners of list %q: %w", k.l.source.Key, err)
+		}
+		k.pulse(err)
+		switch {
+		case err != nil && !failing && ctx.Err() == nil:
 			k.l.log.Warn("items of dead consumers cannot be put back", "subscription", k.l.config.Name, "list", k.l.source.Key, "error", err)
+		case err == nil && failing:
+			k.l.log.Info("items of dead consumers are put back again", "subscription", k.l.config.Name, "list", k.l.source.Key)
 		}
 		failing = err != nil
 		if !next(ctx, ticker) {

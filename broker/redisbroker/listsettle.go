@@ -182,7 +182,7 @@ func (l *reliableList) send(ctx context.Context, calls []*listCall) {
 		}
 		for i, ls := range c.batch {
 			if err != nil {
-				l.failed(ls, fmt.Errorf("%s of list %q: %w", ls.Action, l.source.Key, err))
+				l.failed(ls, fmt.Errorf("%s of list %q: %w", describe(ls.Action, l.source.Key, l.target(ls.Settlement)), l.source.Key, err))
 				continue
 			}
 			text, _ := statuses[i].(string)
@@ -218,7 +218,7 @@ func (l *reliableList) failed(ls *listSettlement, err error) {
 // answered gives a settlement its result.
 func (l *reliableList) answered(ls *listSettlement, text string) {
 	l.settled.answered(ls.x)
-	if ls.Result, ls.Err = result(ls.Settlement, text); ls.Err != nil {
+	if ls.Result, ls.Err = result(ls.Settlement, l.source.Key, l.target(ls.Settlement), text); ls.Err != nil {
 		l.inflight.end(ls.x, false, ls.x.aside)
 		return
 	}

@@ -24,7 +24,8 @@ type liveness struct {
 	ttl      time.Duration
 	claim    time.Duration // 0 unless claiming
 	// keep keeps everything that has been in hand for so long from looking idle.
-	keep func(ctx context.Context, since time.Duration) error
+	keep  func(ctx context.Context, since time.Duration) error
+	pulse broker.Pulse
 
 	mu sync.Mutex // guards what follows; not held over I/O
 	// made is how often the key was made, and not prolonged.
@@ -45,7 +46,7 @@ func newLiveness(client redis.UniversalClient, config broker.Config, consumer, t
 ) *liveness {
 	return &liveness{
 		client: client, log: config.Logger, name: config.Name, consumer: consumer, key: alivePrefix(config.Source) + consumer,
-		token: token, ttl: ttl, claim: config.Source.Claim, keep: keep,
+		token: token, ttl: ttl, claim: config.Source.Claim, keep: keep, pulse: config.Pulse.Of(broker.CheckHeartbeat, ttl/3),
 	}
 }
 
@@ -177,7 +178,9 @@ func (l *liveness) run(ctx context.Context) {
 			return
 		}
 		var errs error
-		if now := time.Now(); !now.Before(beatAt) {
+		now := time.Now()
+		due := !now.Before(beatAt)
+		if due {
 			holder, err := l.beat(ctx)
 			switch {
 			case err != nil:
@@ -199,6 +202,9 @@ func (l *liveness) run(ctx context.Context) {
 		}
 		if errs == nil && failing {
 			l.log.Info("this consumer shows again that it is alive", "subscription", l.name)
+		}
+		if due || failing || errs != nil {
+			l.pulse(errs) // a round in which nothing is due may ask nothing of the server
 		}
 		failing = errs != nil
 	}

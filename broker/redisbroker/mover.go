@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -32,11 +33,15 @@ type mover struct {
 	set    string
 	// moveMembers moves members that were due. One that is not there any more is no error.
 	moveMembers func(ctx context.Context, members []string) error
+	pulse       broker.Pulse
 	wake        chan time.Time
 }
 
 func newMover(client redis.UniversalClient, config broker.Config, set string, moveMembers func(context.Context, []string) error) *mover {
-	return &mover{client: client, log: config.Logger, name: config.Name, set: set, moveMembers: moveMembers, wake: make(chan time.Time, 1)}
+	return &mover{
+		client: client, log: config.Logger, name: config.Name, set: set, moveMembers: moveMembers,
+		pulse: config.Pulse.Of(broker.CheckSweep, moveSleep), wake: make(chan time.Time, 1),
+	}
 }
 
 // expect tells the mover that this process has just delayed a message by so much. It never blocks.
@@ -64,6 +69,10 @@ func (m *mover) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
 		wait, err := m.move(ctx)
+		if err != nil {
+			err = fmt.Errorf("moving what is due in %q: %w", m.set, err)
+		}
+		m.pulse(err)
 		switch {
 		case err == nil && pause > 0:
 			pause = 0

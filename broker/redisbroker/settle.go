@@ -229,10 +229,7 @@ func (s *subscription) pipeline(ctx context.Context, calls []*call) {
 func (s *subscription) answer(c *call) {
 	reply, err := c.command.Result()
 	if err != nil {
-		what := c.batch[0].Action.String()
-		if target := c.batch[0].Target; target != "" {
-			what = fmt.Sprintf("%s to %q", what, target)
-		}
+		what := describe(c.batch[0].Action, s.source.Key, s.target(c.batch[0]))
 		for _, st := range c.batch {
 			st.Err = s.lost(fmt.Errorf("%s of stream %q: %w", what, s.source.Key, err))
 			st.Repeated = st.Repeated || mayHaveArrived(err)
@@ -256,7 +253,7 @@ func (s *subscription) answer(c *call) {
 		case "wide":
 			st.Err = errWide
 		default:
-			st.Result, st.Err = result(st, text)
+			st.Result, st.Err = s.result(st, text)
 		}
 		if st.Result == broker.Done {
 			switch {
@@ -274,8 +271,20 @@ func (s *subscription) answer(c *call) {
 
 var errWide = errors.New("the entry has more fields than one script call can append")
 
+func (s *subscription) result(st *broker.Settlement, text string) (broker.Result, error) {
+	return result(st, s.source.Key, s.target(st), text)
+}
+
+// describe is what errors call an action: its name, and the key that it writes to where that is another than the source.
+func describe(action broker.Action, source, target string) string {
+	if target == "" || target == source {
+		return action.String()
+	}
+	return fmt.Sprintf("%s to %q", action, target)
+}
+
 // result reads one status of a script.
-func result(st *broker.Settlement, text string) (broker.Result, error) {
+func result(st *broker.Settlement, source, target, text string) (broker.Result, error) {
 	switch text {
 	case "done":
 		return broker.Done, nil
@@ -289,9 +298,5 @@ func result(st *broker.Settlement, text string) (broker.Result, error) {
 	if text == "" {
 		text = "an empty answer"
 	}
-	target := ""
-	if st.Target != "" {
-		target = fmt.Sprintf(" to %q", st.Target)
-	}
-	return 0, serverError(fmt.Sprintf("%s of entry %s%s: %s", st.Action, st.Delivery.ID, target, text))
+	return 0, serverError(fmt.Sprintf("%s of entry %s of %q: %s", describe(st.Action, source, target), st.Delivery.ID, source, text))
 }

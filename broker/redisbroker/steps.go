@@ -36,7 +36,7 @@ func (s *subscription) check(ctx context.Context, batch []*broker.Settlement) (o
 		case texts[i] == "done":
 			ours = append(ours, st)
 		default:
-			st.Result, st.Err = result(st, texts[i])
+			st.Result, st.Err = s.result(st, texts[i])
 		}
 	}
 	return ours, now
@@ -54,7 +54,7 @@ func (s *subscription) acknowledge(ctx context.Context, batch []*broker.Settleme
 			st.Repeated = st.Repeated || mayHaveArrived(err)
 			continue
 		}
-		if st.Result, st.Err = result(st, texts[i]); st.Result == broker.Done && st.Action == broker.Delay {
+		if st.Result, st.Err = s.result(st, texts[i]); st.Result == broker.Done && st.Action == broker.Delay {
 			s.mover.expect(st.Delay)
 		}
 	}

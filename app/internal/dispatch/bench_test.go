@@ -72,7 +72,7 @@ func BenchmarkAck(b *testing.B) {
 					Codec: constant{}, Concurrency: concurrency,
 					Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil, nil).Mount("bench", broker.Source{}, Outcomes),
 				}},
-				MaxParked: 10000, Logger: slog.New(slog.DiscardHandler), Holdings: NewHoldings(),
+				MaxParked: 10000, Logger: slog.New(slog.DiscardHandler), Holdings: NewHoldings(), Vitals: NewVitals(0),
 			}, source)
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -44,7 +44,9 @@ type Config struct {
 	UnknownDelay, UnknownTimeout time.Duration
 	// Holdings was given to the subscription as its holder.
 	Holdings *Holdings
-	Logger   *slog.Logger
+	// Vitals took the pulses of the subscription.
+	Vitals *Vitals
+	Logger *slog.Logger
 }
 
 // Engine runs the mounts of one source. Start and Shutdown are called once each, in this order.
@@ -76,6 +78,7 @@ type Engine struct {
 	recalled  chan *item
 	slots     []slot
 	holdings  *Holdings
+	reads     *pulse
 	suspects  suspects
 	strangers strangers
 	workers   sync.WaitGroup
@@ -127,6 +130,7 @@ func New(config Config, sub broker.Subscription) *Engine {
 		recalled: make(chan *item, 2*slots+most+maxAside+maxWaiting),
 		slots:    make([]slot, slots),
 		holdings: config.Holdings,
+		reads:    config.Vitals.pulse(broker.CheckRead, 0),
 		parking:  newParking(),
 		readDone: make(chan struct{}),
 		stopping: make(chan struct{}),
@@ -174,6 +178,7 @@ func (e *Engine) Start(ctx context.Context) {
 	parked, e.endParking = context.WithCancel(ctx)
 	settles, e.endSettles = context.WithCancel(ctx)
 
+	e.config.Vitals.begin()
 	e.workers.Add(len(e.slots))
 	for i := range e.slots {
 		go e.worker(&e.slots[i], nil)

@@ -41,7 +41,7 @@ func TestWhatIsBeingSettledIsInHandAndKnownToBeSettled(t *testing.T) {
 				}),
 				Concurrency: 1, Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil, nil).Mount("t", broker.Source{}, Outcomes),
 			}},
-			MaxParked: 10, Logger: slog.New(slog.DiscardHandler), Holdings: holdings,
+			MaxParked: 10, Logger: slog.New(slog.DiscardHandler), Holdings: holdings, Vitals: NewVitals(0),
 		}, source)
 		engine.Start(t.Context())
 		<-source.done

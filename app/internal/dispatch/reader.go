@@ -59,10 +59,7 @@ func (e *Engine) read(ctx context.Context) {
 			tookBack = now
 		case e.room.readsAhead() && now.Sub(tookBack) > starved && !stopping:
 			// Where new entries are always read ahead there would never be a free slot for what is to be taken back.
-			select {
-			case <-e.room.wake:
-			case <-e.stopping:
-			}
+			e.waitForRoom()
 			continue
 		}
 		if !e.worthwhile(want.New) && !stopping {
@@ -76,15 +73,13 @@ func (e *Engine) read(ctx context.Context) {
 					"waiting", maxWaiting)
 				crowded = true
 			}
-			select {
-			case <-e.room.wake:
-			case <-e.stopping:
-			}
+			e.waitForRoom()
 			continue
 		}
 		full, crowded = full && e.room.full(), crowded && e.room.crowded()
 		// What is left over when stopping is handed back and needs no room.
 		want.New = max(want.New, 1)
+		e.reads.resume()
 		deliveries, err := e.sub.Read(ctx, want)
 		if len(deliveries) > 0 {
 			e.routes[0].Telemetry.Received(len(deliveries))
@@ -93,8 +88,10 @@ func (e *Engine) read(ctx context.Context) {
 		closed := errors.Is(err, broker.ErrClosed) || ctx.Err() != nil
 		e.readEnded(closed)
 		if closed {
+			e.reads.rest()
 			return
 		}
+		e.reads.round(err)
 		if err != nil {
 			errs.failed(err)
 			e.sleep(pause(errs.inARow))
@@ -102,6 +99,28 @@ func (e *Engine) read(ctx context.Context) {
 		}
 		errs.worked()
 	}
+}
+
+// waitForRoom rests until something has left its place, or the shutdown begins.
+func (e *Engine) waitForRoom() {
+	e.reads.rest()
+	select {
+	case <-e.room.wake:
+	case <-e.stopping:
+	}
+}
+
+// Paused says why nothing new is read although the server would give it, "" where that is not so.
+func (e *Engine) Paused() string {
+	switch {
+	case !e.reads.resting.Load():
+		return ""
+	case e.room.full():
+		return "as many messages wait for their delay as MaxParked allows"
+	case e.room.crowded():
+		return "as many messages wait for a slot of their task as may"
+	}
+	return ""
 }
 
 // worthwhile reports whether so many new entries are worth a read. At the slots' own pace one at a time would cost a round

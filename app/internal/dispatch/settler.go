@@ -32,13 +32,16 @@ type settler struct {
 	taken  []*item
 	batch  []*broker.Settlement
 	errs   errorState
+	pulse  *pulse
 }
 
 func newSettler(e *Engine) *settler {
-	return &settler{
+	s := &settler{
 		e: e, wake: make(chan struct{}, 1), closing: make(chan struct{}),
-		errs: errorState{log: e.log, doing: "settle"},
+		errs: errorState{log: e.log, doing: "settle"}, pulse: e.config.Vitals.pulse(broker.CheckSettle, 0),
 	}
+	s.pulse.rest()
+	return s
 }
 
 func (s *settler) submit(it *item) {
@@ -146,10 +149,14 @@ func (s *settler) settle(ctx context.Context) {
 	}
 	s.e.routes[0].Telemetry.Settled(took, failure != nil)
 	s.e.room.troubled.Store(failure != nil || s.failed.len() > 0)
-	if failure != nil {
+	switch {
+	case failure != nil:
 		s.errs.failed(failure)
-	} else if s.failed.len() == 0 {
+		s.pulse.resume()
+		s.pulse.round(failure)
+	case s.failed.len() == 0:
 		s.errs.worked()
+		s.pulse.rest()
 	}
 }
 
