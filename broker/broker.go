@@ -33,6 +33,9 @@ type Broker interface {
 	// A nil error means that the message was written once; after an error that came from the connection it may have been.
 	// No message is sent a second time.
 	Publish(ctx context.Context, messages []Outgoing) []error
+	// Measure reads how much stands at each source, all in one round trip. The result has one element for each, or is nil
+	// where the server did not answer. The error says why numbers are unknown that could be known.
+	Measure(ctx context.Context, sources []Measurand) ([]Measures, error)
 	// Close ends the connections. Subscriptions are closed before it.
 	Close(ctx context.Context) error
 }

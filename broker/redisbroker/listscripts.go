@@ -38,6 +38,9 @@ var listRestoreLua string
 //go:embed scripts/list_retire.lua
 var listRetireLua string
 
+//go:embed scripts/list_measure.lua
+var listMeasureLua string
+
 // The scripts of reliable lists. Those that settle begin with the fence.
 var (
 	listAckScript     = newScript(listFenceLua + listAckLua)
@@ -51,9 +54,11 @@ var (
 	listJudgeScript   = newScript(listJudgeLua)
 	listRestoreScript = newScript(listRestoreLua)
 	listRetireScript  = newScript(listRetireLua)
+	listMeasureScript = newScript(listMeasureLua)
 
 	listScripts = []*script{
 		listAckScript, listCheckScript, listPushScript, listDelayScript, listKeepScript, listTakeScript,
 		listPutBackScript, listReleaseScript, listJudgeScript, listRestoreScript, listRetireScript,
+		listMeasureScript,
 	}
 )

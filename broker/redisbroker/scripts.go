@@ -78,6 +78,12 @@ var afterLua string
 //go:embed scripts/permitted.lua
 var permittedLua string
 
+//go:embed scripts/measure.lua
+var measureLua string
+
+//go:embed scripts/set_measure.lua
+var setMeasureLua string
+
 //go:embed scripts/move.lua
 var moveLua string
 
@@ -105,10 +111,13 @@ var (
 	afterScript     = newScript(waitLua + afterLua)
 	permittedScript = newScript(permittedLua)
 
+	measureScript    = newScript(measureLua)
+	setMeasureScript = newScript(setMeasureLua)
+
 	allScripts = []*script{
 		copyScript, buryScript, delayScript, laterScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
 		aliveScript, refreshScript, judgeScript, reapScript, putBackScript, unseenScript, releaseScript, dueScript, moveScript,
-		afterScript, permittedScript,
+		afterScript, permittedScript, measureScript, setMeasureScript,
 	}
 )
 
