@@ -81,6 +81,8 @@ func (s *schemas) quoted(t types.Type) *Schema {
 		return s.notNull(t, jsonDialect)
 	case b.Info()&types.IsBoolean != 0:
 		return &Schema{Type: "string", Enum: []any{"true", "false"}}
+	case b.Info()&types.IsUnsigned != 0:
+		return &Schema{Type: "string", Pattern: natural}
 	case b.Info()&types.IsInteger != 0:
 		return &Schema{Type: "string", Pattern: integerPattern}
 	}

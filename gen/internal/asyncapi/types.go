@@ -116,9 +116,9 @@ func (s *schemas) of(t types.Type, d dialect) *Schema {
 
 // notNull is of without null.
 func (s *schemas) notNull(t types.Type, d dialect) *Schema {
-	t = types.Unalias(t)
-	if p, ok := t.Underlying().(*types.Pointer); ok {
-		return s.notNull(p.Elem(), d)
+	t, ok := pointee(t)
+	if !ok {
+		return &Schema{}
 	}
 	named, ok := t.(*types.Named)
 	if !ok {
@@ -138,6 +138,23 @@ func (s *schemas) notNull(t types.Type, d dialect) *Schema {
 		}
 		fill.Extension = extension
 	})
+}
+
+// pointee follows pointers to what they are for. It is false where that is nothing, as with type P *P.
+func pointee(t types.Type) (types.Type, bool) {
+	var passed []types.Type
+	for {
+		t = types.Unalias(t)
+		p, ok := t.Underlying().(*types.Pointer)
+		if !ok {
+			return t, true
+		}
+		if slices.Contains(passed, t) {
+			return nil, false
+		}
+		passed = append(passed, t)
+		t = p.Elem()
+	}
 }
 
 // underlying is the schema of a type by what it is made of. owner is its name.
@@ -174,6 +191,8 @@ func (s *schemas) keys(t types.Type, d dialect) *Schema {
 	switch named, isNamed := t.(*types.Named); {
 	case isNamed && hasMethod(named, "MarshalText", "UnmarshalText"), !ok:
 		return nil
+	case b.Info()&types.IsUnsigned != 0:
+		return &Schema{Pattern: natural}
 	case b.Info()&types.IsInteger != 0:
 		return &Schema{Pattern: integerPattern}
 	case isNamed && len(constants(named)) > 0:

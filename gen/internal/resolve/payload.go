@@ -97,6 +97,9 @@ func (c *lossCheck) visit(t types.Type, path, owner string) {
 	case *types.Array:
 		c.visit(u.Elem(), path, owner)
 	case *types.Map:
+		if c.codec == "json" && !isNameInJSON(u.Key()) {
+			c.lose("%s has keys of type %s, which JSON has not: take string or an integer for them, or a type with the methods MarshalText and UnmarshalText", what, typeName(types.Unalias(u.Key())))
+		}
 		c.visit(u.Elem(), path, owner)
 	case *types.Struct:
 		if visible, hidden := c.structure(u, typeName(t)); !visible && hidden {
@@ -111,6 +114,12 @@ func (c *lossCheck) visit(t types.Type, path, owner string) {
 			}
 		}
 	}
+}
+
+// isNameInJSON reports whether encoding/json fills maps with such keys. Other codecs of a mount may fill others.
+func isNameInJSON(key types.Type) bool {
+	b, ok := key.Underlying().(*types.Basic)
+	return ok && (b.Kind() == types.Invalid || b.Info()&(types.IsString|types.IsInteger) != 0) || hasUnmarshalText(key)
 }
 
 // structure looks at the fields of a struct. visible is true where a message can reach one, or where one was left out on

@@ -23,13 +23,11 @@ func Resolve(p *load.Package, findings *diag.List) *model.Package {
 	if src == nil {
 		return nil
 	}
-	if len(src.SyntaxErrors) > 0 {
-		for _, e := range src.SyntaxErrors {
-			findings.Add(diag.Diagnostic{Code: diag.SyntaxError, Pos: e.Position, Message: e.Message})
-		}
-		return nil // half a file says little that is true
-	}
 	r := &resolver{src: src, findings: findings, declared: declarations(src), generated: map[string]handler{}}
+	if len(src.SyntaxErrors) > 0 {
+		r.reportSyntax()
+		return nil
+	}
 	handlers := r.collect()
 	if len(handlers) == 0 {
 		return nil
@@ -79,6 +77,27 @@ func (r *resolver) add(code diag.Code, at place, related []diag.Related, format 
 		d.End = r.position(at.to)
 	}
 	r.findings.Add(d)
+}
+
+// reportSyntax reports what does not parse and, in the other files, what is wrong with the text of directives. Half a
+// file says little that is true, and half a package nothing about its functions.
+func (r *resolver) reportSyntax() {
+	broken := map[string]bool{}
+	for _, e := range r.src.SyntaxErrors {
+		broken[e.Position.Filename] = true
+		r.findings.Add(diag.Diagnostic{Code: diag.SyntaxError, Pos: e.Position, Message: e.Message})
+	}
+	for _, f := range r.src.Files {
+		if broken[r.position(f.Package).Filename] {
+			continue
+		}
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				_, errs, _ := directive.Parse(c.Slash, c.Text)
+				r.reportDirective(errs)
+			}
+		}
+	}
 }
 
 // reportDirective hands on what is wrong with the text of a directive.

@@ -3,6 +3,7 @@ package resolve
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"path"
 	"slices"
 	"strconv"
@@ -40,7 +41,30 @@ func declarations(src *load.Source) scope {
 			s.addFile(f)
 		}
 	}
+	for _, f := range src.Files {
+		for _, spec := range f.Imports {
+			s.addDotImport(spec, src.Types)
+		}
+	}
 	return s
+}
+
+// addDotImport reserves what a file imports with a dot: Go refuses a declaration of the same name in any other file.
+func (s scope) addDotImport(spec *ast.ImportSpec, pkg *types.Package) {
+	importPath, err := strconv.Unquote(spec.Path.Value)
+	if err != nil || spec.Name == nil || spec.Name.Name != "." {
+		return
+	}
+	for _, imported := range pkg.Imports() {
+		if imported.Path() != importPath {
+			continue
+		}
+		for _, name := range imported.Scope().Names() {
+			if _, ok := s[name]; !ok && token.IsExported(name) {
+				s[name] = spec.Pos()
+			}
+		}
+	}
 }
 
 func (s scope) addFile(f *ast.File) {

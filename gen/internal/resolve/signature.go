@@ -72,6 +72,10 @@ func (r *resolver) signature(h handler) (signature, bool) {
 	default:
 		return fail(diag.Signature, "%s returns %s: %s", h.name(), types.TypeString(result, types.RelativeTo(r.src.Types)), acceptedShapes)
 	}
+	if endless(s.payload) {
+		r.explain(h.decl)
+		return signature{}, false
+	}
 	return s, true
 }
 
@@ -114,6 +118,12 @@ func (r *resolver) typeErrors(decl *ast.FuncDecl, fn *types.Func) bool {
 	if found || fn == nil || !hasInvalid(fn.Signature()) {
 		return found
 	}
+	r.explain(decl)
+	return true
+}
+
+// explain reports all that the compiler has against the package, of which a type in the signature suffers.
+func (r *resolver) explain(decl *ast.FuncDecl) {
 	if !r.typeErrorsShown {
 		r.typeErrorsShown = true
 		for _, e := range r.src.TypeErrors {
@@ -121,7 +131,6 @@ func (r *resolver) typeErrors(decl *ast.FuncDecl, fn *types.Func) bool {
 		}
 	}
 	r.report(diag.TypeError, place{decl.Name.Pos(), decl.Name.End()}, "the signature of %s uses a type that does not compile", decl.Name.Name)
-	return true
 }
 
 func hasInvalid(sig *types.Signature) bool {
