@@ -49,5 +49,8 @@ func AsyncAPI(ctx context.Context, cfg AsyncAPIConfig) (document []byte, report 
 		return document, Report{}, errors.Join(err, ctx.Err())
 	}
 	report, err = apply([]output.Change{change}, result.dir, cfg.Check)
+	if err == nil && !cfg.Check {
+		output.Sweep(change.Path)
+	}
 	return document, report, err
 }

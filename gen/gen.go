@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/gen/diag"
 	"github.com/millrace-go/millrace/gen/internal/emit"
+	"github.com/millrace-go/millrace/gen/internal/genfile"
 	"github.com/millrace-go/millrace/gen/internal/load"
 	"github.com/millrace-go/millrace/gen/internal/output"
 	"github.com/millrace-go/millrace/gen/internal/resolve"
@@ -89,7 +90,20 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
 	}
-	return apply(changes, result.dir, cfg.Check)
+	report, err := apply(changes, result.dir, cfg.Check)
+	if err == nil && !cfg.Check {
+		result.sweep()
+	}
+	return report, err
+}
+
+// sweep removes what runs that were killed have left beside the generated files.
+func (r *Result) sweep() {
+	for i, p := range r.loaded {
+		if p.Generated != nil || r.models[i] != nil {
+			output.Sweep(filepath.Join(p.Dir, genfile.Name))
+		}
+	}
 }
 
 // apply makes the changes, or says what they would be. Paths in the report are as seen from dir.

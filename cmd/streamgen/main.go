@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/millrace-go/millrace/gen"
 )
@@ -53,7 +54,7 @@ type command func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 var subcommands = map[string]command{"asyncapi": asyncAPI}
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

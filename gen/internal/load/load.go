@@ -156,10 +156,11 @@ func hasGoFiles(dir string) bool {
 	return err == nil && slices.ContainsFunc(entries, isGoFile)
 }
 
-// isGoFile leaves out what the go command never looks at.
+// isGoFile leaves out what the go command never looks at, and what is no file.
 func isGoFile(e os.DirEntry) bool {
 	name := e.Name()
-	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, "_") && !strings.HasPrefix(name, ".") && !e.IsDir()
+	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, "_") && !strings.HasPrefix(name, ".") &&
+		(e.Type().IsRegular() || e.Type()&os.ModeSymlink != 0)
 }
 
 // isGenerated is for files of packages that were not scanned: the dependencies'.

@@ -2,10 +2,12 @@ package load
 
 import (
 	"cmp"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +48,9 @@ func scanDir(dir string, built ...string) (*scan, error) {
 		}
 		path := filepath.Join(dir, e.Name())
 		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // somebody has just removed it, or it is a link that leads nowhere
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -6,8 +6,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/millrace-go/millrace/gen/internal/genfile"
 )
@@ -27,9 +30,9 @@ type Change struct {
 // ends do not count, for a checkout on Windows has its own.
 func Plan(dir string, want []byte) (Change, bool, error) {
 	path := filepath.Join(dir, genfile.Name)
-	have, err := os.ReadFile(path)
+	have, err := read(path)
 	switch {
-	case os.IsNotExist(err):
+	case errors.Is(err, fs.ErrNotExist):
 		return Change{Path: path, Content: want}, want != nil, nil
 	case err != nil:
 		return Change{}, false, err
@@ -42,11 +45,13 @@ func Plan(dir string, want []byte) (Change, bool, error) {
 	return Change{path, have, want}, want == nil || !bytes.Equal(have, want), nil
 }
 
-// PlanFile is Plan for a file that is the caller's to overwrite, whatever it holds.
+// PlanFile is Plan for a file that is the caller's to overwrite, whatever it holds. A symbolic link stays, and what it
+// leads to is replaced.
 func PlanFile(path string, want []byte) (Change, bool, error) {
-	have, err := os.ReadFile(path)
+	path = followed(path)
+	have, err := read(path)
 	switch {
-	case os.IsNotExist(err):
+	case errors.Is(err, fs.ErrNotExist):
 		return Change{Path: path, Content: want}, true, nil
 	case err != nil:
 		return Change{}, false, err
@@ -55,9 +60,40 @@ func PlanFile(path string, want []byte) (Change, bool, error) {
 	return Change{path, have, want}, !bytes.Equal(have, want), nil
 }
 
+// followed returns what a path leads to, whether or not it is there.
+func followed(path string) string {
+	const circle = 40 // as many links are one to Linux
+	for range circle {
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return path
+}
+
+// read returns what a file holds that may be replaced. Replacing a device would put a file in its place, and reading a pipe
+// would wait for whoever writes to it.
+func read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder: remove it, for a file of this name is to be written", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file, and is not replaced by one", path)
+	}
+	return os.ReadFile(path)
+}
+
 // Apply makes all the changes. Each file is replaced in one step: a reader, or a build that runs at the same time, sees
 // the old content or the new one, never a part. Everything new is on the disk before the first file is replaced, and
-// where a replacement fails those before it are taken back.
+// where a replacement fails those before it are taken back. A file that was to be removed and is gone is as it should be.
 func Apply(changes []Change) (err error) {
 	staged := make([]*staging, 0, len(changes))
 	defer func() {
@@ -117,7 +153,7 @@ func stage(c Change) (*staging, error) {
 // temporary writes a file beside the one it is about. The name begins with a dot, so that the go command never takes it
 // for a source file.
 func (s *staging) temporary(content []byte, mode os.FileMode) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(s.path), "."+filepath.Base(s.path)+".*.tmp")
+	f, err := os.CreateTemp(filepath.Dir(s.path), temporaries(s.path))
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +166,10 @@ func (s *staging) temporary(content []byte, mode os.FileMode) (string, error) {
 
 func (s *staging) commit() error {
 	if s.next == "" {
-		return os.Remove(s.path)
+		if err := os.Remove(s.path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
 	}
 	err := os.Rename(s.next, s.path)
 	if err == nil {
@@ -149,6 +188,27 @@ func (s *staging) restore() error {
 		s.last = ""
 	}
 	return err
+}
+
+// temporaries is the pattern of the names under which a file's contents wait.
+func temporaries(path string) string { return "." + filepath.Base(path) + ".*.tmp" }
+
+// abandoned is how old a temporary file is that nobody is going to need: a run has its own for a moment only.
+const abandoned = time.Minute
+
+// Sweep removes what runs that were killed have left beside the file.
+func Sweep(path string) {
+	dir := filepath.Dir(path)
+	entries, _ := os.ReadDir(dir)
+	before, after, _ := strings.Cut(temporaries(path), "*")
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), before) || !strings.HasSuffix(e.Name(), after) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // discard removes what lies beside the file. What cannot be removed does no harm.

@@ -3,6 +3,7 @@ package output_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,11 +118,92 @@ func TestApplyThatFailsLeavesEverythingAsItWas(t *testing.T) {
 	}
 	intact()
 
-	// A file that is gone when it is to be removed fails after the others were replaced.
-	if err := output.Apply(append(changes[:3:3], output.Change{Path: filepath.Join(dir("gone"), genfile.Name)})); err == nil {
+	// A file without a name can be prepared in the working directory, and fails when the others have been replaced.
+	t.Chdir(dir("working"))
+	if err := output.Apply(append(changes[:3:3], output.Change{Content: []byte("new")})); err == nil {
 		t.Error("no error")
 	}
 	intact()
+}
+
+func TestApplyRemovesWhatIsGoneAlready(t *testing.T) {
+	dir := t.TempDir()
+	stays := write(t, dir, ours)
+	err := output.Apply([]output.Change{{Path: stays, Content: []byte("new")}, {Path: filepath.Join(dir, "gone.go")}})
+	if err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(stays); err != nil || string(got) != "new" {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+}
+
+func TestPlanRefusesWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, genfile.Name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := output.Plan(dir, []byte(ours)); err == nil || !strings.Contains(err.Error(), "is a folder") {
+		t.Errorf("a folder: %v", err)
+	}
+	if _, _, err := output.PlanFile(os.DevNull, []byte(ours)); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("%s: %v", os.DevNull, err)
+	}
+}
+
+func TestPlanFileFollowsALink(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("target", link); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+	change, needed, err := output.PlanFile(link, []byte("new"))
+	if err != nil || !needed {
+		t.Fatal(needed, err)
+	}
+	if err := output.Apply([]output.Change{change}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(target); err != nil || string(got) != "new" {
+		t.Errorf("the target holds %q, %v", got, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", info, err)
+	}
+}
+
+func TestSweepLeavesWhatIsInUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "[a-b]*") // no pattern
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := write(t, dir, ours)
+	stay := []string{genfile.Name, ".stream_gen.go.1.tmp", ".stream_gen.go.swp", ".other.go.1.tmp"}
+	long := time.Now().Add(-time.Hour)
+	for _, name := range append(stay, ".stream_gen.go.2.tmp") {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name != ".stream_gen.go.1.tmp" {
+			if err := os.Chtimes(file, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	output.Sweep(path)
+	entries, _ := os.ReadDir(dir)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	slices.Sort(stay)
+	if !slices.Equal(left, stay) {
+		t.Errorf("left: %v", left)
+	}
 }
 
 func TestApplyWithoutContentRemoves(t *testing.T) {
