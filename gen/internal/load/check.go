@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -49,7 +50,10 @@ func check(ctx context.Context, dir string, scans map[string]*scan) error {
 	}
 	for _, p := range loaded {
 		s := scans[p.PkgPath]
-		if s == nil {
+		switch {
+		case s == nil && len(p.Errors) > 0:
+			return errors.New(p.Errors[0].Msg)
+		case s == nil:
 			return fmt.Errorf("load packages: the go command returned %s, which was not asked for", p.ID)
 		}
 		s.pkg.Source = source(p, s, cfg.Fset)

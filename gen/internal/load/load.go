@@ -124,8 +124,12 @@ func list(ctx context.Context, dir string, patterns []string) ([]*packages.Packa
 	kept := listed[:0]
 	for _, p := range listed {
 		switch {
-		case p.ID == "command-line-arguments":
+		case p.ID == noPackage && slices.ContainsFunc(patterns, func(s string) bool { return filepath.Ext(s) == ".go" }):
 			problems = append(problems, errors.New("the patterns name files: name packages, such as . or ./..."))
+		case p.ID == noPackage && len(p.Errors) > 0:
+			for _, e := range p.Errors {
+				problems = append(problems, errors.New(e.Msg))
+			}
 		case p.Dir == "" || len(p.Errors) > 0 && !hasGoFiles(p.Dir):
 			for _, e := range p.Errors {
 				problems = append(problems, fmt.Errorf("%s: %s", p.ID, e.Msg))
@@ -142,6 +146,10 @@ func list(ctx context.Context, dir string, patterns []string) ([]*packages.Packa
 	}
 	return kept, errors.Join(problems...)
 }
+
+// noPackage is what go/packages makes of files that are named one by one, and of some errors about all that the go
+// command says: a module or a workspace that is not where go.mod or go.work looks for it.
+const noPackage = "command-line-arguments"
 
 // goCommandError leaves of a failed call what the go command itself said.
 func goCommandError(err error) error {
