@@ -118,8 +118,14 @@ func (c *claims) look(ctx context.Context, most int, began time.Time) ([]*broker
 		c.waiting.passed(began)
 	}
 	c.filled = pending > 0
-	c.waiting.back(deliveries)
+	c.back(deliveries[:pending])
 	return deliveries, err
+}
+
+// back notes what has come back: it is this process's own, in hand.
+func (c *claims) back(deliveries []*broker.Delivery) {
+	c.waiting.back(deliveries)
+	c.s.keeper.took(deliveries)
 }
 
 // take looks without CLAIM.
@@ -133,7 +139,7 @@ func (c *claims) take(ctx context.Context, most int, began time.Time) ([]*broker
 	}
 	c.from = t.next
 	c.filled = len(t.deliveries) > 0
-	c.waiting.back(t.deliveries)
+	c.back(t.deliveries)
 	return t.deliveries, nil
 }
 

@@ -13,7 +13,7 @@ var errPutBack = errors.New("the group had forgotten the entry; it was put back"
 // settleForgotten settles an entry that is no longer pending although nobody can have taken it: our key has stood all
 // the while. The group was lost and made again by somebody else, or the whole stream was.
 func (s *subscription) settleForgotten(ctx context.Context, st *broker.Settlement) (broker.Result, error) {
-	put, err := s.keeper.putBackAll(ctx, []abandoned{{s.consumer, broker.Held{ID: st.Delivery.ID, Count: st.Delivery.Count}}})
+	put, err := s.keeper.putBackAll(ctx, []abandoned{{owner: s.consumer, held: broker.Held{ID: st.Delivery.ID, Count: st.Delivery.Count}}})
 	switch {
 	case err != nil:
 		return 0, err

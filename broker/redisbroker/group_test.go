@@ -212,3 +212,42 @@ func TestALostGroupGetsBackWhatWaitsToBeClaimed(t *testing.T) {
 		}
 	})
 }
+
+// A claiming process takes nothing from a dead peer before the claim time is over, and remembers what it saw there: a lost
+// group gets it back, as idle as it was, but for what came back to a process since.
+func TestALostGroupGetsBackWhatAClaimingProcessSawUnderDeadOwners(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond, Claim: time.Minute})
+		var ids []string
+		for range 3 {
+			ids = append(ids, f.add("_payload", "b"))
+			client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "g", Consumer: "dead", Streams: []string{"s", ">"}, Count: 1})
+		}
+		f.read(1) // nothing yet
+		const idle = 20 * time.Second
+		client.Do(t.Context(), "XCLAIM", "s", "g", "dead", 0, ids[1], ids[2], "IDLE", idle.Milliseconds(), "RETRYCOUNT", 2, "JUSTID")
+		stop := f.start()
+		eventually(t, "the process has looked at its peers", func() bool { return client.Exists(t.Context(), "{s}:judge:g").Val() == 1 })
+		client.Do(t.Context(), "XCLAIM", "s", "g", "~free", 0, ids[0], "IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 0, "JUSTID")
+		d := f.wait()
+		stop() // no look from here on
+		if d.ID != ids[0] || d.Count != 1 {
+			t.Fatalf("took %s with count %d, want %s", d.ID, d.Count, ids[0])
+		}
+		f.settle(broker.Settlement{Delivery: d, Action: broker.Ack})
+		client.XGroupDestroy(t.Context(), "s", "g")
+		eventually(t, "the group is made again", func() bool {
+			_, err := f.sub.Read(t.Context(), broker.Want{New: 1, Back: 1})
+			return err == nil
+		})
+		p := f.pending()
+		if len(p) != 2 || p[0].ID != ids[1] || p[1].ID != ids[2] {
+			t.Fatalf("pending %v, want %v", p, ids[1:])
+		}
+		for _, e := range p {
+			if e.Consumer != "dead" || e.RetryCount != 2 || e.Idle < idle || e.Idle > 2*idle {
+				t.Errorf("%s was put back as %+v", e.ID, e)
+			}
+		}
+	})
+}

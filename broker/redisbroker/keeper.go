@@ -98,7 +98,7 @@ func sweepError(s *subscription, err error) error {
 }
 
 // needed reports whether the subscription depends on a look every second. One that claims takes from anyone what is idle
-// for long enough, what was handed back included: nobody has to be judged.
+// for long enough, what was handed back included: it looks only to remember what a lost group must get back.
 func (k *keeper) needed() bool { return k.s.claims == nil }
 
 // next waits for the ticker, and reports false when ctx ended first.
@@ -114,9 +114,6 @@ func next(ctx context.Context, ticker *time.Ticker) bool {
 // judge asks which of the other consumers that hold something are dead, and tells the reader.
 func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) error {
 	s := k.s
-	if !k.needed() {
-		return nil
-	}
 	var names []any
 	for _, c := range consumers {
 		if c.Pending == 0 || c.Name == s.consumer {
@@ -153,14 +150,15 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 			return errReply
 		}
 		owner, _ := parts[0].(string)
-		if takeable, _ := parts[1].(int64); takeable > 0 {
+		if takeable, _ := parts[1].(int64); takeable > 0 && k.needed() {
 			owners = append(owners, owner)
 		}
 		ids, _ := parts[2].([]any)
-		for i := 0; i+1 < len(ids); i += 2 {
+		for i := 0; i+2 < len(ids); i += 3 {
 			id, _ := ids[i].(string)
-			count, _ := ids[i+1].(int64)
-			seen = append(seen, abandoned{owner, broker.Held{ID: id, Count: count}})
+			idle, _ := ids[i+1].(int64)
+			count, _ := ids[i+2].(int64)
+			seen = append(seen, abandoned{owner, broker.Held{ID: id, Count: count}, idle})
 		}
 	}
 	k.remember(owners, seen)
@@ -174,8 +172,11 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 func (k *keeper) remember(owners []string, seen []abandoned) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// The own name stays until nothing of the predecessor is left.
-	if slices.Contains(k.owners, k.s.consumer) {
+	switch {
+	case !k.needed():
+		owners = k.owners // what it began with
+	case slices.Contains(k.owners, k.s.consumer):
+		// The own name stays until nothing of the predecessor is left.
 		owners = append(owners, k.s.consumer)
 	}
 	seen = slices.DeleteFunc(seen, func(a abandoned) bool { return slices.Contains(k.taken, a.held.ID) })

@@ -7,10 +7,11 @@ import (
 	"github.com/millrace-go/millrace/broker"
 )
 
-// abandoned is an entry and the owner that it is pending under.
+// abandoned is an entry, the owner that it is pending under, and how long it has been idle in milliseconds.
 type abandoned struct {
 	owner string
 	held  broker.Held
+	idle  int64
 }
 
 // putBack gives a group that was made anew what the old one had pending: what this process holds or has waiting, and what
@@ -22,12 +23,12 @@ func (k *keeper) putBack(ctx context.Context) error {
 		// An outcome that is being written may have been carried out: putting its entry back would undo it. One that finds
 		// the entry gone puts it back itself.
 		if !h.Settling {
-			entries = append(entries, abandoned{s.consumer, h})
+			entries = append(entries, abandoned{owner: s.consumer, held: h})
 		}
 	}
 	if s.claims != nil {
 		for _, e := range s.claims.waiting.entries() {
-			entries = append(entries, abandoned{s.consumer, broker.Held{ID: e.id, Count: e.count}})
+			entries = append(entries, abandoned{owner: s.consumer, held: broker.Held{ID: e.id, Count: e.count}})
 		}
 	}
 	k.mu.Lock()
@@ -52,9 +53,9 @@ func (k *keeper) restore(ctx context.Context, entries []abandoned) (back []aband
 	s := k.s
 	for len(entries) > 0 {
 		n := min(len(entries), refreshEntries)
-		args := append(putBackScript.args(3+3*n, s.source.Key), s.source.Group, s.consumer, milliseconds(s.idleOfDead()))
+		args := append(putBackScript.args(2+4*n, s.source.Key), s.source.Group, s.consumer)
 		for _, e := range entries[:n] {
-			args = append(args, e.held.ID, e.held.Count, e.owner)
+			args = append(args, e.held.ID, e.held.Count, e.owner, e.idle)
 		}
 		reply, err := run(ctx, s.client, args)
 		if err != nil {

@@ -166,21 +166,21 @@ func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanishe
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		before := int64(0)
+		idle, before := int64(0), int64(0)
 		if parts == 4 {
-			if _, err := r.integer(); err != nil { // idle time
+			if idle, err = r.integer(); err != nil {
 				return nil, 0, nil, err
 			}
 			if before, err = r.integer(); err != nil {
 				return nil, 0, nil, err
 			}
 		}
-		if before > 0 {
-			pending++
-		}
 		if !present {
 			vanished = append(vanished, string(id))
 			continue
+		}
+		if idle > 0 || before > 0 { // What was handed back uncharged has no delivery before.
+			pending++
 		}
 		deliveries = append(deliveries, delivery(string(id), before+1, room[start:len(room):len(room)]))
 	}
