@@ -213,6 +213,14 @@ var fences = []fence{
 		why:     "Docker's client belongs to broker/redistest",
 	},
 	{
+		module: "github.com/spf13", importers: []string{"cmd/streamctl"}, linkers: []string{"cmd/streamctl"},
+		why: "flags and commands of the operator's tool; a service does not carry them",
+	},
+	{
+		module: "github.com/schollz/progressbar", importers: []string{"cmd/streamctl"}, linkers: []string{"cmd/streamctl"},
+		why: "what the operator's tool draws",
+	},
+	{
 		module: "github.com/redis/go-redis",
 		importers: []string{
 			"broker/redisbroker", "broker/redisbroker/internal/...", "broker/embedded", "broker/redistest",

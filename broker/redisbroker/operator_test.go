@@ -181,8 +181,8 @@ func TestASurveyFindsWhatIsThereAndWhoLives(t *testing.T) {
 				}
 			}
 		}
-		if !s.HasOwners("l") || s.HasOwners("s") {
-			t.Error("the reliable list is not told from others")
+		if lists := s.ReliableLists(); !slices.Equal(lists, []string{"l"}) {
+			t.Errorf("reliable lists %q", lists)
 		}
 		owners, err := o.Owners(ctx, "l")
 		if err != nil || len(owners) != 1 || !owners[0].Living || owners[0].InFlight != 1 {

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
 )
 
 // scanCount is how many keys one step of SCAN looks at, and how many are asked about in one round trip.
@@ -29,8 +31,20 @@ type Survey struct {
 // Living returns the consumers of the stream or reliable list that were alive when the walk met their keys.
 func (s *Survey) Living(key string) []Living { return s.living[base(key)] }
 
-// HasOwners tells whether the list is read as a reliable one, now or not long ago.
-func (s *Survey) HasOwners(list string) bool { return s.owners[base(list)] }
+// ReliableLists are the lists that have a registry of owners, sorted, even where all their items are in flight.
+func (s *Survey) ReliableLists() []string {
+	var lists []string
+	for base := range s.owners {
+		// A base in braces is that of a key without them, unless there is one that has them.
+		key := base
+		if inner := strings.TrimSuffix(strings.TrimPrefix(base, "{"), "}"); len(inner) == len(base)-2 && !slices.Contains(s.Lists, base) {
+			key = inner
+		}
+		lists = append(lists, key)
+	}
+	slices.Sort(lists)
+	return lists
+}
 
 // Survey walks through the keys that begin with the prefix, and those of the library that belong to them (SCAN, TYPE). The
 // server answers others meanwhile. seen, unless nil, is told after each step how many keys were looked at; it is called
@@ -47,6 +61,31 @@ func (o *Operator) Survey(ctx context.Context, prefix string, seen func(keys int
 		slices.Sort(*keys)
 	}
 	return s, nil
+}
+
+// Keys returns at most n keys of that structure that begin with the prefix, sorted, the library's own lists left out (SCAN).
+// A sorted set is a key of [broker.StructureSortedSet] whatever it holds.
+func (o *Operator) Keys(ctx context.Context, prefix string, structure broker.Structure, n int) ([]string, error) {
+	var mu sync.Mutex
+	var found []string
+	err := o.EachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+		scan := server.ScanType(ctx, 0, globLiteral(prefix)+"*", scanCount, redisTypes[structure]).Iterator()
+		for scan.Next(ctx) {
+			mu.Lock()
+			if !auxiliaryList(scan.Val()) {
+				found = append(found, scan.Val())
+			}
+			enough := len(found) >= 2*n // SCAN may return a key twice
+			mu.Unlock()
+			if enough {
+				break
+			}
+		}
+		return scan.Err()
+	})
+	slices.Sort(found)
+	found = slices.Compact(found)
+	return found[:min(len(found), n)], err
 }
 
 func (s *Survey) walk(ctx context.Context, server *redis.Client, prefix string, seen func(int)) error {
@@ -73,6 +112,11 @@ func (s *Survey) walk(ctx context.Context, server *redis.Client, prefix string, 
 			return nil
 		}
 	}
+}
+
+// auxiliaryList tells that a list is the in-flight list of a reliable one, or the one beside it.
+func auxiliaryList(key string) bool {
+	return strings.Contains(key, inflightKind) || strings.Contains(key, asideKind)
 }
 
 // visit asks what the keys are. SCAN may return one twice.
@@ -103,7 +147,7 @@ func (s *Survey) visit(ctx context.Context, server *redis.Client, keys []string)
 			s.owners[strings.TrimSuffix(key, ownersKind)] = true
 		case kind == "stream":
 			s.Streams = append(s.Streams, key)
-		case kind == "list" && !strings.Contains(key, inflightKind) && !strings.Contains(key, asideKind):
+		case kind == "list" && !auxiliaryList(key):
 			s.Lists = append(s.Lists, key)
 		case kind == "zset":
 			sets = append(sets, key)
