@@ -67,6 +67,10 @@ func (c *lossCheck) lose(format string, args ...any) {
 // visit looks at a type. path is the field that has it, "" at the payload itself; owner is the type of that.
 func (c *lossCheck) visit(t types.Type, path, owner string) {
 	t = types.Unalias(t)
+	what := strings.TrimPrefix(path+" of "+owner, " of ")
+	if i, ok := t.Underlying().(*types.Interface); ok && !i.Empty() && c.codec != "" {
+		c.lose("%s is an interface with methods, and a message does not say what to make: take a type that has them", what)
+	}
 	if c.decodesItself(t) {
 		return
 	}
@@ -76,7 +80,6 @@ func (c *lossCheck) visit(t types.Type, path, owner string) {
 		}
 		c.seen[t] = true
 	}
-	what := strings.TrimPrefix(path+" of "+owner, " of ")
 	wayOut := "take what it stands for"
 	if path != "" {
 		wayOut += `, or leave the field out with json:"-"`
@@ -130,16 +133,26 @@ func (c *lossCheck) structure(s *types.Struct, owner string) (visible, hidden bo
 	for i := range s.NumFields() {
 		f := s.Field(i)
 		tag, tagged := c.tag(reflect.StructTag(s.Tag(i)))
-		embedded, isStruct := types.Unalias(f.Type()).Underlying().(*types.Struct)
+		t := types.Unalias(f.Type())
+		p, pointer := t.(*types.Pointer)
+		if pointer {
+			t = types.Unalias(p.Elem())
+		}
+		embedded, isStruct := t.Underlying().(*types.Struct)
+		isStruct = isStruct && f.Anonymous()
 		c.field = f
 		switch {
 		case tag == "-":
 			visible = true
-		case f.Anonymous() && isStruct && tag == "" && !c.decodesItself(f.Type()):
-			v, h := c.structure(embedded, typeName(types.Unalias(f.Type())))
+		case isStruct && pointer && !f.Exported():
+			visible = true
+			c.lose("%s of %s is embedded by pointer and not exported, so that no codec can set it: embed the struct itself", f.Name(), owner)
+		case isStruct && !pointer && tag == "" && !c.decodesItself(t):
+			v, h := c.structure(embedded, typeName(t))
 			visible, hidden = visible || v, hidden || h
-		case f.Anonymous() && !f.Exported() && tag == "":
-			visible = true // by pointer, or no struct: whether the codec reaches it is a question of its own
+		case isStruct && !f.Exported(): // as a whole, under the name in its tag
+			visible = true
+			c.visit(t, f.Name(), owner)
 		case !f.Exported():
 			blank := f.Name() == "_" // its tag is for the struct, as in _ struct{} `cbor:",toarray"`
 			hidden = hidden || !blank
