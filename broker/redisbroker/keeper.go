@@ -42,6 +42,9 @@ type keeper struct {
 	// taken are the ids that were taken while a judgement was under way, whose answer is older than that.
 	taken []string
 
+	// straysAt is when to look for strays. It belongs to the keeper's own goroutine.
+	straysAt time.Time
+
 	// doubtful are own entries that were put back and may have been settled. They belong to the goroutine that reads.
 	doubtful []broker.Held
 }
@@ -74,6 +77,9 @@ func (k *keeper) run(ctx context.Context) {
 		consumers, err := k.s.client.XInfoConsumers(ctx, k.s.source.Key, k.s.source.Group).Result()
 		if err == nil {
 			err = k.judge(ctx, consumers)
+		}
+		if err == nil {
+			err = k.strays(ctx, consumers)
 		}
 		if err == nil && n%positionEvery == 0 {
 			err = k.position(ctx)
@@ -166,6 +172,36 @@ func (k *keeper) judge(ctx context.Context, consumers []redis.XInfoConsumer) err
 		s.reader.interrupt(ctx)
 	}
 	return nil
+}
+
+// strays asks, every third of the TTL, what is pending under this consumer that it does not have in hand, and tells the
+// reader. The server has lost its outcome: with a failover to a replica that lagged, or a restart from an older state. What
+// is in hand is refreshed, so that strays are among what has been idle for a TTL. Peers leave it to its owner, which lives.
+// Claiming takes it back as anything that is idle for long enough.
+func (k *keeper) strays(ctx context.Context, consumers []redis.XInfoConsumer) error {
+	s, now := k.s, time.Now()
+	holds := func(c redis.XInfoConsumer) bool { return c.Name == s.consumer && c.Pending > 0 }
+	if s.claims != nil || now.Before(k.straysAt) || !slices.ContainsFunc(consumers, holds) {
+		return nil
+	}
+	k.straysAt = now.Add(s.alive.ttl / 3)
+	for from := ""; ; {
+		found, next, err := s.notInHand(ctx, ownSearch{idle: s.alive.ttl, most: 1, from: from})
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			s.strays.Store(true)
+			if !s.stopped.Load() {
+				s.reader.interrupt(ctx)
+			}
+			return nil
+		}
+		if next == "" {
+			return nil
+		}
+		from = next
+	}
 }
 
 // remember notes what a judgement found.
@@ -274,6 +310,13 @@ func (k *keeper) next() string {
 		return ""
 	}
 	return k.owners[0]
+}
+
+// takes reports whether something is still to be taken from the owner.
+func (k *keeper) takes(owner string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Contains(k.owners, owner)
 }
 
 // exhausted forgets an owner from whom nothing more could be taken.

@@ -38,6 +38,8 @@ type subscription struct {
 	// regroup: the group has to be made again before the next read.
 	regroup atomic.Bool
 	given   position
+	// strays: something is pending under this consumer that it does not have in hand.
+	strays atomic.Bool
 	// unseen and took belong to the goroutine that reads. took: the last read took entries back, so that the next one asks
 	// for new ones first.
 	unseen unseen
@@ -134,16 +136,8 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 	if err := s.keeper.dispel(ctx); err != nil {
 		return nil, err
 	}
-	if s.unseen.due() && s.keeper.inDoubt() {
-		// One that was settled and put back is no longer in hand, and would look like one that was never seen.
-		s.unseen.putOff()
-	}
-	if s.unseen.due() {
-		deliveries, err := s.findUnseen(ctx, want.New, false)
-		if err != nil || len(deliveries) > 0 {
-			return deliveries, err
-		}
-		s.unseen.looked()
+	if deliveries, err := s.readOwn(ctx, want.New); err != nil || len(deliveries) > 0 {
+		return deliveries, err
 	}
 	// New entries and those of dead owners take turns, so that neither starves.
 	if s.took && s.source.Reclaim == 0 {
@@ -231,20 +225,20 @@ func (s *subscription) blocking(want broker.Want) (block time.Duration, enough f
 	if want.Back > 0 {
 		return block, s.wanted
 	}
-	return block, s.stopped.Load
+	return block, s.called
 }
 
-// wanted reports whether the reader has something else to do than to block: an interrupt may have come just before the
-// read began.
-func (s *subscription) wanted() bool { return s.stopped.Load() || s.keeper.next() != "" }
+// called and wanted report whether the reader has something else to do than to block, without a free slot and with one: an
+// interrupt may have come just before the read began.
+func (s *subscription) called() bool { return s.stopped.Load() || s.strays.Load() }
+func (s *subscription) wanted() bool { return s.called() || s.keeper.next() != "" }
 
 // takeFrom takes pending entries of an owner that the keeper found dead, if it still is, or what is free. What nobody was
 // charged with is as good as new, and may wait for a slot as new entries do.
 func (s *subscription) takeFrom(ctx context.Context, owner string, want broker.Want) (taken, error) {
 	if owner == s.consumer {
 		// The predecessor under our own name: our key is the proof that it is gone. What is in hand by now is ours.
-		deliveries, err := s.findUnseen(ctx, want.Back, true)
-		return taken{deliveries: deliveries}, err
+		return s.findOwn(ctx, ownSearch{most: want.Back, charged: true})
 	}
 	n, uncharged := want.Back, false
 	if owner == freeConsumer && want.Back == 0 {
@@ -276,31 +270,6 @@ func (s *subscription) take(ctx context.Context, what search, guard ...string) (
 	data, err := s.runRaw(ctx, append(takeScript.args(9, keys...),
 		s.source.Group, s.consumer, what.owner, max(what.idle.Milliseconds(), 0), what.most, s.alive.token, alivePrefix(s.source), uncharged, from))
 	return s.takenBack(ctx, data, err)
-}
-
-// findUnseen fetches what is pending under this consumer and not in hand. It never does so while a read is under way.
-// charged raises the delivery count: the entries were a predecessor's.
-func (s *subscription) findUnseen(ctx context.Context, n int, charged bool) ([]*broker.Delivery, error) {
-	held := s.config.Holder.Held(0)
-	raise := 0
-	if charged {
-		raise = 1
-	}
-	args := append(unseenScript.args(5+len(held), s.source.Key), s.source.Group, s.consumer, n, raise, len(held))
-	for _, h := range held {
-		args = append(args, h.ID)
-	}
-	if s.claims != nil {
-		for _, e := range s.claims.waiting.entries() {
-			args = append(args, e.id, e.count)
-		}
-	}
-	data, err := s.runRaw(ctx, args)
-	t, err := s.takenBack(ctx, data, err)
-	if s.claims != nil {
-		s.claims.waiting.back(t.deliveries)
-	}
-	return t.deliveries, err
 }
 
 func (s *subscription) takenBack(ctx context.Context, data []byte, err error) (taken, error) {
