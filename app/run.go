@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/app/internal/dispatch"
+	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 )
 
@@ -80,7 +81,8 @@ type running struct {
 	now    <-chan struct{}
 	opened []opened
 	// reads: the engines were started.
-	reads bool
+	reads   bool
+	watches []*telemetry.Watch
 }
 
 // opened is a reading whose subscription is open.
@@ -165,6 +167,7 @@ func (r *running) start(ctx context.Context) error {
 		o.engine.Start(ctx)
 	}
 	r.reads = true
+	r.gauge(ctx)
 	return a.startHooks(ctx, afterStartup)
 }
 
@@ -254,6 +257,10 @@ func (r *running) stop(ctx context.Context) error {
 func (r *running) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
+	for _, w := range r.watches {
+		w.Close()
+		defer w.Wait()
+	}
 	for _, g := range r.groups {
 		if err := g.broker.Close(ctx); err != nil {
 			r.app.log.Warn("closing the connections", "address", g.broker.Address(), "error", err.Error())

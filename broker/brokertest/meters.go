@@ -18,6 +18,11 @@ var meterReader = sync.OnceValue(func() *sdkmetric.ManualReader {
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(
 		sdkmetric.WithReader(reader),
 		sdkmetric.WithCardinalityLimit(0), // more subscriptions than a service ever has
+		// Gauges are asked for at every collection: of all apps of the process, those on other paused clocks among them.
+		sdkmetric.WithView(sdkmetric.NewView(
+			sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindObservableGauge},
+			sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}},
+		)),
 	))
 	return reader
 })

@@ -101,3 +101,14 @@ func (p *parking) empty() []broker.Held {
 	}
 	return held
 }
+
+// park counts a message as parked, and unparked as that no longer.
+func (e *Engine) park(rt *route) {
+	rt.parked.Add(1)
+	e.room.parked.Add(1)
+}
+
+func (e *Engine) unparked(rt *route) {
+	rt.parked.Add(-1)
+	e.room.left(&e.room.parked)
+}

@@ -29,7 +29,7 @@ func (e *Engine) runAgain(ctx context.Context, p *parkedEntry) {
 // process dies in this run, that is a loss. It reports whether the entry is still ours to run.
 func (e *Engine) takeUp(it *item) bool {
 	e.room.running.Add(1)
-	e.room.left(&e.room.parked)
+	e.unparked(it.route)
 	e.settler.submit(it)
 	<-it.taken
 	it.taken = nil

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/app/internal/telemetry"
@@ -47,6 +48,9 @@ type route struct {
 
 	// ended are runs of the batch that is being settled. They belong to the settler.
 	ended [labels]int64
+
+	// parked are the messages that the room counts as such.
+	parked atomic.Int64
 
 	slowedOnce sync.Once
 

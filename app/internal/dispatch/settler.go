@@ -197,7 +197,7 @@ func (s *settler) complete(it *item) {
 func (s *settler) rescue(it *item) {
 	if !it.parked {
 		it.parked, it.due = true, time.Now().Add(s.e.caps.Claim)
-		s.e.room.parked.Add(1)
+		s.e.park(it.route)
 	}
 	it.body, it.settlement.Result, it.settlement.Count = it.delivery, broker.Done, it.delivery.Count
 }
@@ -253,7 +253,7 @@ func (s *settler) finish(it *item) {
 	}
 	switch {
 	case it.unparking:
-		e.room.left(&e.room.parked)
+		e.unparked(it.route)
 		return
 	case it.parked && result == broker.Done:
 		p := &parkedEntry{route: it.route, handedOut: it.delivery.HandedOut, edits: it.copy, kept: it.kept, delivery: it.body}
@@ -263,7 +263,7 @@ func (s *settler) finish(it *item) {
 		e.holdings.replace(&it.holding, &p.holding, strings.Clone(it.delivery.ID), it.settlement.Count)
 		e.parking.add(it.due, p)
 	case it.parked:
-		e.room.parked.Add(-1)
+		e.unparked(it.route)
 	}
 	e.room.left(&e.room.settling)
 }

@@ -66,6 +66,13 @@ func (s *slot) lose(such func(*item) bool, cause error) *item {
 	return s.current
 }
 
+// runs reports whether a delivery of the route is in the slot.
+func (s *slot) runs(rt *route) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current != nil && s.current.route == rt
+}
+
 // close lets go of the context.
 func (s *slot) close() {
 	s.mu.Lock()

@@ -286,7 +286,7 @@ func (e *Engine) skip(it *item, i intent, text string) {
 // settle hands the item to the settler and frees its slot.
 func (e *Engine) settle(it *item) {
 	if it.parked {
-		e.room.parked.Add(1)
+		e.park(it.route)
 	}
 	e.room.settling.Add(1)
 	e.room.left(&e.room.running)

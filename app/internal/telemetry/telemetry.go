@@ -37,6 +37,8 @@ type Telemetry struct {
 	processed metric.Float64Histogram
 	operation metric.Float64Histogram
 
+	meter   metric.Meter
+	gauges  gauges
 	tracing tracing
 }
 
@@ -69,7 +71,7 @@ func New(meters metric.MeterProvider, tracers trace.TracerProvider) *Telemetry {
 	t.processed = made(processed.Inst(), err)
 	operation, err := messagingconv.NewClientOperationDuration(m, seconds)
 	t.operation = made(operation.Inst(), err)
-	t.tracing = newTracing(tracers)
+	t.meter, t.gauges, t.tracing = m, newGauges(m), newTracing(tracers)
 	return t
 }
 
