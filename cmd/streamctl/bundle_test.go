@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/app/apptest"
 	"github.com/millrace-go/millrace/broker"
@@ -35,6 +37,8 @@ type stage struct {
 	// stdin is what is piped in.
 	stdin string
 	apps  int
+	// liveness is how long a consumer may be silent; the default is 30 s.
+	liveness time.Duration
 	// transcript is what was called and printed.
 	transcript bytes.Buffer
 }
@@ -56,7 +60,7 @@ func each(t *testing.T, body func(s *stage)) {
 func live(t *testing.T, body func(s *stage)) {
 	t.Helper()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		apptest.Live(t, server.URL(), func(h *apptest.H) { body(&stage{H: h, t: t}) })
+		apptest.Live(t, server.URL(), func(h *apptest.H) { body(&stage{H: h, t: t, liveness: time.Second}) })
 	})
 }
 
@@ -161,7 +165,11 @@ func (s *stage) mounted(sub streamrt.Subscription, options ...app.MountOption) *
 	s.t.Helper()
 	s.apps++
 	a := app.New("test", "1", app.Logger(slog.New(slog.DiscardHandler)))
-	m := a.Broker(redisbroker.FromClient(s.Client(), redisbroker.Consumer(fmt.Sprintf("worker-%d", s.apps)), redisbroker.Liveness(time.Second)))
+	of := []redisbroker.Option{redisbroker.Consumer(fmt.Sprintf("worker-%d", s.apps))}
+	if s.liveness > 0 {
+		of = append(of, redisbroker.Liveness(s.liveness))
+	}
+	m := a.Broker(redisbroker.FromClient(s.Client(), of...))
 	m.Mount(sub, options...)
 	s.Start(a)
 	return m
@@ -200,3 +208,14 @@ func (s *stage) buried(stream string, n int64) {
 
 // soon has failures come back after a second.
 var soon = app.Backoff(app.Exponential{Initial: time.Second, Max: time.Second, NoJitter: true})
+
+func xadd(stream string, values ...string) *redis.XAddArgs {
+	return &redis.XAddArgs{Stream: stream, Values: values}
+}
+
+// owned runs the body on a server of its own, whose configuration it may change.
+func owned(t *testing.T, body func(s *stage), args ...string) {
+	t.Helper()
+	server := redistest.Own(t, args...)
+	apptest.Live(t, server.URL(), func(h *apptest.H) { body(&stage{H: h, t: t, liveness: time.Second}) })
+}

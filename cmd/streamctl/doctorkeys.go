@@ -82,7 +82,7 @@ func (e *examination) lookAtPending(ctx context.Context, subject, stream string,
 		e.found(problem, "pending-idle", subject,
 			show+fmt.Sprintf(" --idle %s shows them; a process with a plain, claiming or reclaim= subscription of the group takes them", e.pending),
 			"%s pending that nobody has touched for %s or longer, under %s; the oldest is %s",
-			plural(idle, "entry is", "entries are"), span(e.pending), cell(strings.Join(owners, ", ")), oldest)
+			plural(idle, "entry is", "entries are"), e.pending, cell(strings.Join(owners, ", ")), oldest)
 		return nil
 	}
 	for p, err := range e.pendingOf(ctx, pendingQuery{stream: stream, group: g.Name}) {

@@ -13,8 +13,18 @@ import (
 	"github.com/millrace-go/millrace/broker"
 )
 
-// failureUnit is what one failure counts in a delivery count: 1000 × failures + losses, and 1 for the hand-out.
+// failureUnit is what one failure counts in a delivery count: 1000 × failures + losses, and 1 while it is in hand.
 const failureUnit = 1000
+
+// lossesOf is how many owners an entry has lost, as far as its count tells: one that waits in memory for its delay has no 1
+// for the hand-out, and looks as if it had lost one less.
+func lossesOf(p *redis.XPendingExt) int64 {
+	losses := p.RetryCount % failureUnit
+	if p.Consumer != freeConsumer && losses > 0 {
+		losses--
+	}
+	return losses
+}
 
 // pendingQuery says which pending entries are meant.
 type pendingQuery struct {
@@ -60,8 +70,9 @@ func newPending(s *session) *cobra.Command {
 		Short: "List what is in somebody's hands: delivered, and not settled",
 		Long: `Pending lists what a group was given and has not settled, or what is in flight of a reliable list, and in whose hands it
 is. Of a process that is alive, IDLE is short however long its handler has been running: it keeps its entries from looking
-idle. DELIVERIES is the server's own count, in which this library keeps failures and losses: 1000 for each failure, 1 for
-each lost owner, and 1 for the hand-out.`,
+idle. DELIVERIES is the server's own count, in which this library keeps what no header says: 1000 for each failure, 1 for
+each lost owner, and 1 while a handler has it. A claiming subscription without app.MaxDeliveries leaves the count to the
+server, which counts every hand-out.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: s.completeGroups,
 		RunE: s.online(func(ctx context.Context, args []string) error {
@@ -125,7 +136,7 @@ func (s *session) listPending(ctx context.Context, q pendingQuery, limit int) er
 		}
 		object := pendingJSON{
 			ID: p.ID, Consumer: p.Consumer, State: state(p.Consumer, alive), Idle: p.Idle.Seconds(), Deliveries: p.RetryCount,
-			Failures: max(p.RetryCount-1, 0) / failureUnit, Losses: max(p.RetryCount-1, 0) % failureUnit,
+			Failures: p.RetryCount / failureUnit, Losses: lossesOf(&p),
 		}
 		age := "-"
 		if id, err := parseID(p.ID); err == nil {
