@@ -81,9 +81,13 @@ func Paused(t *testing.T, f func(h *H)) {
 // each test keys of its own, or a server.
 func Live(t *testing.T, url string, f func(h *H)) {
 	t.Helper()
+	// Its report leaves out what may be a password.
+	if problems := redisbroker.Standalone(url).Problems(); len(problems) > 0 {
+		t.Fatalf("apptest: %v", errors.Join(problems...))
+	}
 	options, err := redis.ParseURL(url)
 	if err != nil {
-		t.Fatalf("apptest: %v", err)
+		t.Fatal("apptest: the URL cannot be parsed")
 	}
 	client := redis.NewClient(options)
 	defer client.Close() //nolint:errcheck // nothing was written through it that could be lost

@@ -87,7 +87,7 @@ func Cluster(address string, options ...Option) *Broker {
 // lost with it. A URL that cannot be parsed is reported when the app starts, without its password.
 func Sentinel(master, address string, options ...Option) *Broker {
 	parsed, err := redis.ParseFailoverURL(address)
-	if err == nil && master == "" {
+	if err = cmp.Or(readable(address), err); err == nil && master == "" {
 		err = errors.New("the name of the master is missing")
 	}
 	if err != nil {

@@ -112,7 +112,7 @@ func (r *receiver) subscribe(ctx context.Context, anew bool) error {
 	}
 	if err != nil {
 		r.hangUp()
-		return err
+		return hide(err)
 	}
 	r.stands.Store(true)
 	r.pulse(nil)

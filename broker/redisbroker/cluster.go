@@ -31,8 +31,10 @@ func (c cluster) client(list *connections) redis.UniversalClient {
 	client := redis.NewClusterClient(&options)
 	client.OnNewNode(func(node *redis.Client) {
 		node.AddHook(list)
+		node.AddHook(handshake{})
 		node.AddHook(rawRedirects{})
 	})
+	client.AddHook(handshake{})
 	client.AddHook(sendOnce{client})
 	return client
 }

@@ -55,6 +55,7 @@ func (r *reader) connect(ctx context.Context) (*redis.Client, error) {
 		return nil, err
 	}
 	client = redis.NewClient(r.options(node))
+	client.AddHook(handshake{})
 	if w, ok := r.route.client.(*watched); ok {
 		w.list.lead(r)
 	}

@@ -49,6 +49,7 @@ func (s single) client(list *connections) redis.UniversalClient {
 	options := *s.options
 	c := redis.NewClient(&options)
 	c.AddHook(list)
+	c.AddHook(handshake{})
 	return c
 }
 
@@ -74,6 +75,7 @@ func (s sentinel) client(list *connections) redis.UniversalClient {
 	options := *s.options
 	c := redis.NewFailoverClient(&options)
 	c.AddHook(list)
+	c.AddHook(handshake{})
 	return &watched{c, list}
 }
 
@@ -94,5 +96,13 @@ func readable(address string) error {
 	if err != nil || parsed.Scheme != "unix" && parsed.User == nil && strings.Contains(parsed.Path+parsed.Fragment, "@") {
 		return errUnclear
 	}
+	for _, server := range parsed.Query()["addr"] {
+		if strings.Contains(server, "@") {
+			return errNoAddress
+		}
+	}
 	return nil
 }
+
+// errNoAddress is what is said of a URL, or a part of one, where another server's host and port should be.
+var errNoAddress = errors.New("addr= takes host:port alone; user and password stand once, before the first host")

@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -17,12 +16,13 @@ func (envKind) name() string { return nameEnv }
 
 // launch only connects. It never reports a missing server: an address that somebody gave is meant to work.
 func (k envKind) launch(ctx context.Context, _ []string, _ bool) (*instance, error) {
-	if _, err := redis.ParseURL(k.raw); err != nil {
-		return nil, fmt.Errorf("%s: %w", EnvURL, withoutURL(err))
-	}
 	base, err := url.Parse(k.raw)
+	if err == nil {
+		_, err = redis.ParseURL(k.raw)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", EnvURL, withoutURL(err))
+		// The error repeats what was given, a password perhaps.
+		return nil, fmt.Errorf("%s: no URL that can be used; write redis://user:password@host:port/db, and special characters as %%2F", EnvURL)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -31,13 +31,4 @@ func (k envKind) launch(ctx context.Context, _ []string, _ bool) (*instance, err
 		return nil, fmt.Errorf("%s: %w", EnvURL, err)
 	}
 	return in, nil
-}
-
-// withoutURL takes the address, which may hold a password, out of a parse error.
-func withoutURL(err error) error {
-	var parse *url.Error
-	if errors.As(err, &parse) {
-		return parse.Err
-	}
-	return err
 }

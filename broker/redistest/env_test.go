@@ -84,7 +84,7 @@ func TestEnvironmentURLThatNamesADatabaseLimitsToIt(t *testing.T) {
 }
 
 func TestEnvironmentURLThatIsWrongFailsAndKeepsThePassword(t *testing.T) {
-	for _, address := range []string{"http://u:geheim@h", "redis://u:geheim@h:notaport", "redis://u:geheim@%zz"} {
+	for _, address := range []string{"http://u:geheim@h", "redis://u:geheim@h:notaport", "redis://u:geheim@%zz", "redis://u:geheim/x@h", "redis://u:geheim?x@h"} {
 		_, err := launch(envKind{address}, nil, false)
 		if err == nil {
 			t.Errorf("%s was accepted", address)
