@@ -116,16 +116,20 @@ var rooms = []room{
 	{
 		path: "gen/internal/resolve",
 		imports: []string{
-			"gen/diag", "gen/directive", "gen/internal/genfile", "gen/internal/load", "gen/model",
+			"gen/diag", "gen/directive", "gen/internal/flat", "gen/internal/genfile", "gen/internal/load", "gen/model",
 		},
 		why: "types to the model",
+	},
+	{
+		path: "gen/internal/flat",
+		why:  "what codec=fields fills of a struct, on which the check of payloads and their schemas must agree",
 	},
 	{
 		path: "gen/internal/emit", imports: []string{"gen/internal/genfile", "gen/model"},
 		why: "the model to code; the only importer of jennifer",
 	},
 	{
-		path: "gen/internal/asyncapi", imports: []string{"gen/diag", "gen/directive", "gen/model"},
+		path: "gen/internal/asyncapi", imports: []string{"gen/diag", "gen/directive", "gen/internal/flat", "gen/model"},
 		tests: []string{"gen", "gen/internal/asyncapi/testdata/...", "runtime"},
 		why:   "the model to an AsyncAPI document, which needs types and comments but nothing that code generation has",
 	},

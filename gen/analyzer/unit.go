@@ -64,9 +64,7 @@ func read(pass *analysis.Pass) (*unit, error) {
 		}
 		src.Outside = append(src.Outside, load.ReadOutside(pass.Fset, path, content))
 	}
-	slices.SortFunc(src.Files, func(a, b *ast.File) int {
-		return strings.Compare(pass.Fset.Position(a.Package).Filename, pass.Fset.Position(b.Package).Filename)
-	})
+	src.SortFiles()
 	u.readErrors()
 	return u, nil
 }
@@ -115,7 +113,7 @@ func comments(f *ast.File) []*ast.Comment {
 func (u *unit) readErrors() {
 	src := u.pkg.Source
 	for _, e := range u.pass.TypeErrors {
-		if e.Soft || strings.HasPrefix(e.Msg, "\t") || slices.ContainsFunc(u.bodies, func(b *ast.BlockStmt) bool { return b.Pos() <= e.Pos && e.Pos < b.End() }) {
+		if !load.IsProblem(e) || slices.ContainsFunc(u.bodies, func(b *ast.BlockStmt) bool { return b.Pos() <= e.Pos && e.Pos < b.End() }) {
 			continue
 		}
 		position := u.pass.Fset.Position(e.Pos)

@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -102,9 +103,7 @@ func source(p *packages.Package, s *scan, fset *token.FileSet) *Source {
 			src.Files = append(src.Files, f)
 		}
 	}
-	slices.SortFunc(src.Files, func(a, b *ast.File) int {
-		return strings.Compare(fset.Position(a.Package).Filename, fset.Position(b.Package).Filename)
-	})
+	src.SortFiles()
 	src.Outside = s.outside(fset, src.Files)
 	for _, e := range p.Errors {
 		if e.Kind == packages.ParseError {
@@ -112,9 +111,7 @@ func source(p *packages.Package, s *scan, fset *token.FileSet) *Source {
 		}
 	}
 	for _, e := range p.TypeErrors {
-		// Soft errors are about unused imports and missing bodies, both of which cutting bodies away brings about. What
-		// begins with a tab continues the error before it.
-		if !e.Soft && !strings.HasPrefix(e.Msg, "\t") {
+		if IsProblem(e) {
 			src.TypeErrors = append(src.TypeErrors, Problem{Pos: e.Pos, Position: e.Fset.Position(e.Pos), Message: e.Msg})
 		}
 	}
@@ -125,6 +122,17 @@ func source(p *packages.Package, s *scan, fset *token.FileSet) *Source {
 	}
 	return src
 }
+
+// SortFiles puts the files in the order of their names.
+func (src *Source) SortFiles() {
+	name := func(f *ast.File) string { return src.Fset.Position(f.Package).Filename }
+	slices.SortFunc(src.Files, func(a, b *ast.File) int { return strings.Compare(name(a), name(b)) })
+}
+
+// IsProblem reports whether the error stands for itself and is not of our own making: soft errors are about unused imports
+// and missing bodies, both of which cutting bodies away brings about, and what begins with a tab continues the error
+// before it.
+func IsProblem(e types.Error) bool { return !e.Soft && !strings.HasPrefix(e.Msg, "\t") }
 
 // explainImport puts the go command's words, which say what to do, in the place of the type checker's, which do not. The
 // go command reports them on the package that is missing, not where it is imported.

@@ -8,7 +8,11 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/gen/diag"
+	"github.com/millrace-go/millrace/gen/internal/flat"
 )
+
+// typeName writes a type as reflection does, which knows a package by its name.
+func typeName(t types.Type) string { return types.TypeString(t, (*types.Package).Name) }
 
 // checkPayload holds the payload to the codec, and reports whether it fits.
 func (r *resolver) checkPayload(h handler, sig signature) bool {
@@ -20,7 +24,7 @@ func (r *resolver) checkPayload(h handler, sig signature) bool {
 			return false
 		}
 	case "fields":
-		problems := fieldProblems(sig.payload)
+		_, problems := flat.Fields(sig.payload)
 		for _, problem := range problems {
 			r.report(diag.FieldsPayload, h.token("codec"), "%s", problem)
 		}
@@ -122,7 +126,7 @@ func (c *lossCheck) visit(t types.Type, path, owner string) {
 // isNameInJSON reports whether encoding/json fills maps with such keys. Other codecs of a mount may fill others.
 func isNameInJSON(key types.Type) bool {
 	b, ok := key.Underlying().(*types.Basic)
-	return ok && (b.Kind() == types.Invalid || b.Info()&(types.IsString|types.IsInteger) != 0) || hasUnmarshalText(key)
+	return ok && (b.Kind() == types.Invalid || b.Info()&(types.IsString|types.IsInteger) != 0) || flat.UnmarshalsText(key)
 }
 
 // structure looks at the fields of a struct. visible is true where a message can reach one, or where one was left out on
