@@ -31,6 +31,8 @@ const (
 	defaultLiveness = 30 * time.Second
 	// freeConsumer holds what a stopping process handed back, for anyone to take.
 	freeConsumer = "~free"
+	// reclaimSuffix ends the names of consumers that reclaim.
+	reclaimSuffix = "~reclaim"
 )
 
 // Broker is a [broker.Broker] on Redis or Valkey: one server, a server behind Sentinel, or a cluster. It is safe for
@@ -148,6 +150,15 @@ func consumerName() string {
 	// A colon would end the name in the keys that carry it.
 	host = strings.ReplaceAll(host, ":", "-")
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:10]))
+}
+
+// consumerOf is the name that a source is read under. One that reclaims may stand beside one that reads the same group, and
+// each of the two answers for what is pending under its name.
+func (b *Broker) consumerOf(source broker.Source) string {
+	if source.Reclaim > 0 {
+		return b.consumer + reclaimSuffix
+	}
+	return b.consumer
 }
 
 // Address names the server, without user or password: host:port and the database, the servers of a cluster, or the

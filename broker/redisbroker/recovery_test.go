@@ -149,3 +149,34 @@ func TestReclaimTakesOnlyWhatDeadOwnersLeft(t *testing.T) {
 		}
 	})
 }
+
+// A process that reads a group may also reclaim in it. Each of the two leaves alone what the other one has in hand.
+func TestReclaimingLeavesAloneWhatItsOwnProcessHasInHand(t *testing.T) {
+	peers(t, func(t *testing.T, client *redis.Client, process func(...redisbroker.Option) *redisbroker.Broker) {
+		b := process()
+		plain := open(t, client, b, broker.Source{Block: 200 * time.Millisecond})
+		reclaiming := open(t, client, b, broker.Source{Block: 200 * time.Millisecond, Reclaim: ttl})
+		id := plain.add("_payload", "in hand")
+		plain.one()
+		reader := plain.pending()[0].Consumer
+		// A read that failed has the subscription look for what it was given and never saw.
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := reclaiming.sub.Read(ctx, broker.Want{New: 1, Back: 1}); err == nil {
+			t.Fatal("a read with an ended context succeeded")
+		}
+		if ds := reclaiming.read(1); len(ds) != 0 {
+			t.Errorf("%s was given out again, and is in hand", ds[0].ID)
+		}
+		reclaiming.sub.Stop(t.Context())
+		if err := reclaiming.sub.Release(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if p := plain.pending(); len(p) != 1 || p[0].ID != id || p[0].Consumer != reader {
+			t.Errorf("pending %v, want the entry under %s, which has it in hand", p, reader)
+		}
+		if n := client.Exists(t.Context(), "{s}:alive:g:"+reader).Val(); n != 1 {
+			t.Error("the liveness key of the one that reads is gone")
+		}
+	})
+}

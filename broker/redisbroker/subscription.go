@@ -56,7 +56,7 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 		return nil, err
 	}
 	s := &subscription{
-		name: config.Name, source: config.Source, config: config, consumer: b.consumer, address: b.Address(),
+		name: config.Name, source: config.Source, config: config, consumer: b.consumerOf(config.Source), address: b.Address(),
 		client: client, pool: b.connections, reader: newReader(route{client, config.Source.Key}, config.Source.Block), log: config.Logger,
 	}
 	s.alive, s.keeper = newLiveness(client, config, s.consumer, b.token, b.liveness, s.keep), newKeeper(s)
