@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,9 +26,11 @@ type bench struct {
 	client      *redis.Client
 	n           int
 	concurrency int
+	profile     string
 
 	before, after readings
 	done          int
+	failed        error      // of the profile
 	mu            sync.Mutex // guards latencies
 	latencies     []time.Duration
 	extra         map[string]float64
@@ -83,14 +88,14 @@ func measure(ctx context.Context, c config) (sample, error) {
 			client := redis.NewClient(options)
 			defer client.Close() //nolint:errcheck // the process ends
 			n := max(int(float64(s.n)*c.scale/float64(max(subject.slow, 1))), 1000)
-			b := &bench{ctx: ctx, url: c.redis, client: client, n: n, concurrency: s.concurrency, extra: make(map[string]float64)}
+			b := &bench{ctx: ctx, url: c.redis, client: client, n: n, concurrency: s.concurrency, profile: c.profile, extra: make(map[string]float64)}
 			if err := client.FlushDB(ctx).Err(); err != nil {
 				return sample{}, err
 			}
 			if err := subject.run(b); err != nil {
 				return sample{}, err
 			}
-			return b.sample(), client.FlushDB(ctx).Err()
+			return b.sample(), errors.Join(b.failed, client.FlushDB(ctx).Err())
 		}
 	}
 	return sample{}, fmt.Errorf("no such measurement: see -list")
@@ -98,12 +103,25 @@ func measure(ctx context.Context, c config) (sample, error) {
 
 func (b *bench) begin() {
 	runtime.GC()
+	b.startProfile()
 	b.before = b.read()
 }
 
 func (b *bench) end(n int) {
 	b.after = b.read()
 	b.done = n
+	pprof.StopCPUProfile()
+}
+
+func (b *bench) startProfile() {
+	if b.profile == "" {
+		return
+	}
+	file, err := os.Create(b.profile)
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	b.failed = err
 }
 
 func (b *bench) read() readings {

@@ -40,6 +40,8 @@ type config struct {
 	list                        bool
 	// one is the measurement that a child process makes: scenario/subject.
 	one string
+	// profile is where that measurement's CPU profile goes, "" for nowhere.
+	profile string
 }
 
 func run(ctx context.Context, args []string) error {
@@ -52,7 +54,8 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&c.rounds, "rounds", 5, "how often each subject runs")
 	flags.Float64Var(&c.scale, "scale", 1, "multiplies the number of messages")
 	flags.BoolVar(&c.list, "list", false, "list the scenarios and their subjects")
-	flags.StringVar(&c.one, "one", "", "make one measurement and print it as JSON (used by the command itself)")
+	flags.StringVar(&c.one, "one", "", "make one measurement, scenario/subject, and print it as JSON")
+	flags.StringVar(&c.profile, "cpuprofile", "", "with -one: write a CPU profile to this file")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
