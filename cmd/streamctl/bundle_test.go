@@ -39,6 +39,8 @@ type stage struct {
 	apps  int
 	// liveness is how long a consumer may be silent; the default is 30 s.
 	liveness time.Duration
+	// masks are what differs from run to run, each followed by what stands for it in a golden file.
+	masks []string
 	// transcript is what was called and printed.
 	transcript bytes.Buffer
 }
@@ -128,7 +130,7 @@ func (s *stage) has(r result, texts ...string) {
 func (s *stage) golden(name string) {
 	s.t.Helper()
 	path := filepath.Join("testdata", name+".golden")
-	got := strings.TrimRight(s.transcript.String(), "\n") + "\n"
+	got := strings.TrimRight(strings.NewReplacer(s.masks...).Replace(s.transcript.String()), "\n") + "\n"
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
 			s.t.Fatal(err)
