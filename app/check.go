@@ -161,6 +161,7 @@ func (mt *mount) checkPolicy(p *problems) {
 	if o.hasDeadLetter && o.deadLetter == "" {
 		p.mount(name, `DeadLetter("") names no key; give a key, or leave it out for no dead letter`)
 	}
+	mt.checkRetention(p)
 	if o.hasUnknownDelay && o.unknownDelay < leastDuration {
 		p.mount(name, "UnknownTaskDelay(%s) is too short; give at least %s, or leave it out", o.unknownDelay, leastDuration)
 	}

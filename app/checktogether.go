@@ -18,6 +18,7 @@ func checkTogether(p *problems, mounts []*mount) {
 	checkStructures(p, mounts)
 	checkDelaySets(p, mounts)
 	checkCycles(p, mounts)
+	checkKept(p, mounts)
 }
 
 // checkReaders: two mounts on one list, or on one stream and group, would take each other's messages, unless each takes a

@@ -12,6 +12,9 @@ type policy struct {
 	hasMaxAttempts   bool
 	deadLetter       string
 	hasDeadLetter    bool
+	letters          retention
+	retain           retention
+	hasRetain        bool
 	backoff          BackoffPolicy
 	maxDeliveries    int
 	hasMaxDeliveries bool
@@ -87,8 +90,15 @@ func MaxDeliveries(m int) MountOption {
 // DeadLetter names the key that takes what is given up: messages at the cap, those that cannot be decoded, and those
 // whose handler answers outcome.DeadLetter. Without a [MaxAttempts] it takes the first failure. By default there is
 // none, and such messages are acknowledged with an error in the log.
-func DeadLetter(key string) MountOption {
-	return mountOption(func(p *policy) { p.deadLetter, p.hasDeadLetter = key, true })
+//
+// Everything that is buried is kept, unless [KeepLast] or [KeepFor] say how much: then exactly the newest stay, the oldest
+// are removed in the step that buries (what is too old, within a minute) and counted in millrace.trimmed, and the log says
+// once that the bound is reached. The bound holds for a dead letter that somebody reads, too: what it removes will not be
+// read. The mounts of an app that share a dead letter give it the same.
+func DeadLetter(key string, options ...RetainOption) MountOption {
+	return mountOption(func(p *policy) {
+		p.deadLetter, p.hasDeadLetter, p.letters = key, true, newRetention(options)
+	})
 }
 
 // Backoff says how long a message waits after an error, a panic or a missed deadline. The default is Exponential{}.

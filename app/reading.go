@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/millrace-go/millrace/app/internal/dispatch"
@@ -51,6 +53,8 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 		Holdings: dispatch.NewHoldings(), Vitals: dispatch.NewVitals(first.source.Block), Logger: log,
 	}
 	packs, deadLetter := false, ""
+	var retain broker.Retention
+	letters := map[string]broker.Retention{}
 	for _, mt := range r.mounts {
 		config.Routes = append(config.Routes, mt.route())
 		packs = packs || mt.policy.hasMaxDeliveries
@@ -67,6 +71,12 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 		if deadLetter == "" {
 			deadLetter = mt.deadLetter
 		}
+		if mt.policy.hasRetain {
+			retain = mt.policy.retain.Retention
+		}
+		if kept := mt.policy.letters.Retention; mt.deadLetter != "" && !kept.Keeps() {
+			letters[mt.deadLetter] = kept
+		}
 	}
 	counts := config.Routes[0].Telemetry
 	sub, err := b.Subscribe(ctx, broker.Config{
@@ -76,6 +86,9 @@ func (r *reading) open(ctx context.Context, b broker.Broker) (opened, error) {
 		Logger:       log,
 		Discarded:    counts.Discarded,
 		Buried:       counts.Buried,
+		Retain:       retain,
+		Letters:      letters,
+		Trimmed:      counts.Trimmed(append(slices.Collect(maps.Keys(letters)), first.source.Key)...),
 		PackFailures: packs,
 		Holder:       config.Holdings,
 		Pulse:        config.Vitals.Pulse,

@@ -293,11 +293,14 @@ func (mt *mount) logStart(c broker.Capabilities) {
 		counted = "retry-count and Redis's delivery count, crashes included"
 	}
 	deadLetter := mt.deadLetter
-	if deadLetter == "" {
+	switch kept := mt.policy.letters; {
+	case deadLetter == "":
 		deadLetter = "none"
+	case !kept.Keeps():
+		deadLetter += ", keeps " + kept.String()
 	}
 	mt.on.app.log.Info("mounted", "mount", mt.name(), "source", mt.source.Structure.String()+" "+mt.source.Key,
 		"group", mt.source.Group, "task", mt.task(), "address", mt.on.broker.Address(), "delays", delays, "max_attempts", attempts,
-		"dead_letter", deadLetter, "count_from", counted, "concurrency", mt.policy.concurrency,
+		"dead_letter", deadLetter, "keeps", mt.policy.retain.String(), "count_from", counted, "concurrency", mt.policy.concurrency,
 		"block", mt.source.Block, "timeout", mt.subscription.Spec().Timeout)
 }

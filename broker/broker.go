@@ -113,6 +113,12 @@ type Config struct {
 	Discarded func(why string)
 	// Buried counts a message that the transport itself buried.
 	Buried func(reason string)
+	// Retain says what of the source, a stream, may be removed once every group has acknowledged it.
+	Retain Retention
+	// Letters are the bounds of dead letters by their full keys. One that is not there has none.
+	Letters map[string]Retention
+	// Trimmed counts what retention removed from a key. It is needed where Retain or Letters say something.
+	Trimmed func(key string, n int64)
 	// PackFailures asks a claiming source to keep failures and losses apart in the delivery count, as a plain one does.
 	PackFailures bool
 	// Holder knows what is in hand.

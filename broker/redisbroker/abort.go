@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
 )
 
 // abortAfter is how long a command may go on after its context has ended. go-redis heeds a context's deadline while it
@@ -122,4 +124,13 @@ func (cs *connections) do(ctx context.Context, f func(context.Context)) {
 	f(ctx)
 	close(done)
 	stop()
+}
+
+// guard has the tasks end their commands when their contexts end.
+func (cs *connections) guard(tasks []broker.Task) []broker.Task {
+	for i := range tasks {
+		run := tasks[i].Run
+		tasks[i].Run = func(ctx context.Context) { cs.do(ctx, run) }
+	}
+	return tasks
 }

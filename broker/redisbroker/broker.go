@@ -46,6 +46,8 @@ type Broker struct {
 	fixed        bool   // the consumer's name is the user's
 	token        string // proves that a liveness key is this process's own
 	liveness     time.Duration
+	trimEvery    time.Duration
+	trimRest     time.Duration
 	connections  *connections
 	published    atomic.Uint64 // numbers the members of delay sets
 
@@ -135,6 +137,7 @@ func unusable(constructor, example, address string, err error, options []Option)
 func newBroker(server server, options []Option) *Broker {
 	name := consumerName()
 	b := &Broker{server: server, consumer: name, token: name, liveness: defaultLiveness, connections: new(connections)}
+	b.trimEvery, b.trimRest = trimEvery, trimRest
 	for _, o := range options {
 		o.apply(b)
 	}

@@ -33,7 +33,8 @@ type moves struct {
 	open   func(member string) ([]any, error)
 	letter func(malformed *broker.Burial, member string) []any
 	// tally, unless nil, is told of each member that the target has got or that was discarded.
-	tally func()
+	tally   func()
+	letters *letterBounds
 	// unremoved are members that were moved in steps, the last of which failed.
 	unremoved leftovers
 }
@@ -84,7 +85,12 @@ func (m *moves) move(ctx context.Context, members []string) error {
 		return err
 	}
 	leased, err := m.moved(reply, all)
-	return errors.Join(err, m.moveInSteps(ctx, leased, began))
+	err = errors.Join(err, m.moveInSteps(ctx, leased, began))
+	if slices.ContainsFunc(all, func(d due) bool { return d.target == moveBuried }) {
+		_, failure := m.letters.bound(ctx, deadLetter)
+		err = errors.Join(err, failure)
+	}
+	return err
 }
 
 // due decides where a member goes. One that is buried is, as everything is, at a time by the server's clock.
@@ -226,7 +232,7 @@ func (l *leftovers) take() []any {
 // streamMoves append the fields of a member to the stream.
 func streamMoves(client redis.UniversalClient, config broker.Config, set string) *moves {
 	return &moves{
-		client: client, config: config, set: set, command: "XADD",
+		client: client, config: config, set: set, command: "XADD", letters: newLetterBounds(client, config, false),
 		open: func(member string) ([]any, error) {
 			fields, err := decodeMember([]byte(member))
 			return entryArguments(fields), err
@@ -250,7 +256,7 @@ func entryArguments(fields []broker.Field) []any {
 // puts it off again.
 func listMoves(client redis.UniversalClient, config broker.Config, set string) *moves {
 	return &moves{
-		client: client, config: config, set: set, command: "LPUSH",
+		client: client, config: config, set: set, command: "LPUSH", letters: newLetterBounds(client, config, true),
 		open: func(member string) ([]any, error) {
 			e, err := openListMember([]byte(member))
 			return []any{e.seal()}, err

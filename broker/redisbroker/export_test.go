@@ -1,4 +1,21 @@
 package redisbroker
 
+import (
+	"context"
+	"errors"
+
+	"github.com/millrace-go/millrace/broker"
+)
+
 // ListAckSHA names the script that takes items out of flight.
 var ListAckSHA = listAckScript.sha
+
+// Trim is one round of the trimmer. between runs after the look and before anything is removed.
+func Trim(ctx context.Context, sub broker.Subscription, between func()) error {
+	t := sub.(*subscription).trimmer
+	unneeded, err := t.look(ctx)
+	if between != nil {
+		between()
+	}
+	return errors.Join(err, t.trim(ctx, unneeded), t.trimLetters(ctx))
+}

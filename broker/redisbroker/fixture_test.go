@@ -99,7 +99,7 @@ func each(t *testing.T, body func(t *testing.T, client *redis.Client, b *redisbr
 	})
 }
 
-func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source broker.Source) *fixture {
+func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source broker.Source, changes ...func(*broker.Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, client: client, count: map[string]int{}, hand: map[string]int64{}, busy: map[string]bool{}}
 	source.Structure, source.Key, source.Group = broker.StructureStream, "s", "g"
@@ -107,11 +107,16 @@ func open(t *testing.T, client *redis.Client, b *redisbroker.Broker, source brok
 	if err = b.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.sub, err = b.Subscribe(t.Context(), broker.Config{
+	config := broker.Config{
 		Name: "t.h", Source: b.Resolve(source), DeadLetter: "dlq", Logger: slog.New(slog.DiscardHandler),
 		Discarded: func(why string) { f.count[why]++ }, Buried: func(reason string) { f.count[reason]++ },
-		Holder: f,
-	})
+		Trimmed: func(key string, n int64) { f.count["trimmed "+key] += int(n) },
+		Holder:  f,
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	f.sub, err = b.Subscribe(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

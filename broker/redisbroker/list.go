@@ -26,6 +26,8 @@ type list struct {
 	reader  *listReader
 	log     *slog.Logger
 	ids     deliveryIDs
+	letters *letterBounds
+	trimmer *trimmer // nil where everything is kept
 
 	stopped atomic.Bool
 	// apart: the server has no BLMPOP, which waits and takes many at once. It belongs to the goroutine that reads.
@@ -73,8 +75,9 @@ func (b *Broker) subscribeList(ctx context.Context, config broker.Config) (broke
 	}
 	l := &list{
 		source: config.Source, config: config, address: b.Address(), client: client, pool: b.connections, log: config.Logger,
-		ids: newDeliveryIDs(b.token),
+		ids: newDeliveryIDs(b.token), letters: newLetterBounds(client, config, true),
 	}
+	l.trimmer = b.newTrimmer(client, config, l.letters)
 	err = l.checkPermissions(ctx)
 	if err == nil {
 		l.reader, err = newListReader(ctx, client, l.source, l.source.Block, l.stopped.Load)
@@ -138,8 +141,8 @@ func (l *list) Stop(ctx context.Context) {
 	l.reader.interrupt(ctx)
 }
 
-// Tasks: nothing has to be looked after.
-func (l *list) Tasks() []broker.Task { return nil }
+// Tasks: nothing has to be looked after but dead letters that are not kept for ever.
+func (l *list) Tasks() []broker.Task { return l.pool.guard(l.trimmer.tasks(nil)) }
 
 // Settle pushes the copies and dead letters of the batch (LPUSH) in one round trip; everything else is done already.
 //
@@ -188,10 +191,14 @@ func (l *list) settle(ctx context.Context, batch []*broker.Settlement) {
 		return
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
+	full := ""
 	for i, st := range sent {
 		switch err := commands[i].Err(); {
 		case err == nil:
 			st.Result = broker.Done
+			if last := l.letters.last(st.Target); st.Action == broker.Bury && last > 0 && commands[i].Val() > last {
+				full = st.Target
+			}
 		case mayHaveArrived(err):
 			st.Result = broker.Lost
 			l.log.Error("the answer to a push was lost; it may or may not have been carried out, and is not repeated",
@@ -199,6 +206,9 @@ func (l *list) settle(ctx context.Context, batch []*broker.Settlement) {
 		default:
 			st.Err = fmt.Errorf("%s of list %q: LPUSH: %w", describe(st.Action, l.source.Key, st.Target), l.source.Key, err)
 		}
+	}
+	if full != "" {
+		_, _ = l.letters.bound(ctx, full) // what fails here is made good by the trimmer
 	}
 }
 

@@ -3,8 +3,12 @@ package redisbroker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/millrace-go/millrace/broker"
 )
 
 // refusedCommands names those of the commands that the user may not run.
@@ -33,13 +37,26 @@ func requireCommands(ctx context.Context, client redis.UniversalClient, needs []
 	return refusal(refused)
 }
 
+// boundingCommands are those that keep dead letters in lists within their bounds.
+func boundingCommands(letters map[string]broker.Retention) (needs [][]string) {
+	for _, key := range slices.Sorted(maps.Keys(letters)) {
+		if letters[key].Last > 0 {
+			needs = append(needs, []string{"LLEN", key}, []string{"LTRIM", key, "0", "0"})
+		}
+		if letters[key].For > 0 {
+			needs = append(needs, []string{"TIME"}, []string{"LRANGE", key, "-1", "-1"}, []string{"LREM", key, "-1", ""})
+		}
+	}
+	return needs
+}
+
 func (l *list) checkPermissions(ctx context.Context) error {
 	key := l.source.Key
 	needs := [][]string{{"BLMPOP", "1", "1", key, "RIGHT"}, {"LPUSH", key, ""}, {"RPUSH", key, ""}}
 	if l.config.DeadLetter != "" {
 		needs = append(needs, []string{"LPUSH", l.config.DeadLetter, ""}, []string{"TIME"})
 	}
-	return requireCommands(ctx, l.client, needs)
+	return requireCommands(ctx, l.client, append(needs, boundingCommands(l.config.Letters)...))
 }
 
 func (l *reliableList) checkPermissions(ctx context.Context) error {
@@ -88,5 +105,5 @@ func (l *reliableList) checkPermissions(ctx context.Context) error {
 	if l.config.DeadLetter != "" {
 		needs = append(needs, []string{"LPUSH", l.config.DeadLetter, ""})
 	}
-	return requireCommands(ctx, l.client, needs)
+	return requireCommands(ctx, l.client, append(needs, boundingCommands(l.config.Letters)...))
 }

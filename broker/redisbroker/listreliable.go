@@ -30,6 +30,8 @@ type reliableList struct {
 	alive    *liveness
 	keeper   *listKeeper
 	mover    *mover
+	letters  *letterBounds
+	trimmer  *trimmer // nil where everything is kept
 	log      *slog.Logger
 	inflight *inflight
 
@@ -71,6 +73,8 @@ func (b *Broker) subscribeReliableList(ctx context.Context, config broker.Config
 	if l.deferred == "" {
 		l.deferred = deferredSet(l.source.Key)
 	}
+	l.letters = newLetterBounds(client, config, true)
+	l.trimmer = b.newTrimmer(client, config, l.letters)
 	l.alive = newLiveness(client, config, l.consumer, l.token, b.liveness, l.keep)
 	l.keeper = newListKeeper(l)
 	l.mover = newMover(client, config, l.deferred, listMoves(client, config, l.deferred).move)
@@ -292,11 +296,7 @@ func (l *reliableList) Tasks() []broker.Task {
 		{Name: "keeper", Run: l.keeper.run},
 		{Name: "mover", Run: l.mover.run},
 	}
-	for i := range tasks {
-		run := tasks[i].Run
-		tasks[i].Run = func(ctx context.Context) { l.pool.do(ctx, run) }
-	}
-	return tasks
+	return l.pool.guard(l.trimmer.tasks(tasks))
 }
 
 // Release puts everything that is left in flight back to where it was taken from, in order and as it was, and takes this

@@ -45,7 +45,7 @@ var listMeasureLua string
 var (
 	listAckScript     = newScript(listFenceLua + listAckLua)
 	listCheckScript   = newScript(listFenceLua + listCheckLua)
-	listPushScript    = newScript(listFenceLua + listPushLua)
+	listPushScript    = newScript(listFenceLua + boundLua + listPushLua)
 	listDelayScript   = newScript(listFenceLua + scheduleLua + listDelayLua)
 	listKeepScript    = newScript(listFenceLua + listKeepLua)
 	listTakeScript    = newScript(listTakeLua)

@@ -123,8 +123,11 @@ func (l *reliableList) head(script *script, ls *listSettlement, floor uint64) []
 	}
 	const room = 32
 	args := append(script.args(room, keys...), floor, milliseconds(settledFor))
-	if ls.Action == broker.Delay {
+	switch ls.Action {
+	case broker.Delay:
 		args = append(args, l.delayTTL())
+	case broker.Copy, broker.Bury:
+		args = append(args, l.letters.last(ls.Target)) // a copy has no target
 	}
 	return args
 }
@@ -179,6 +182,9 @@ func (l *reliableList) send(ctx context.Context, calls []*listCall) {
 		statuses, _ := reply.([]any)
 		if err == nil && len(statuses) < len(c.batch) {
 			err = errReply
+		}
+		if err == nil && len(statuses) > len(c.batch) {
+			l.letters.removed(c.first.Target, statuses[len(c.batch)])
 		}
 		for i, ls := range c.batch {
 			if err != nil {

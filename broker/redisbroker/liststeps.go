@@ -97,4 +97,7 @@ func (l *reliableList) write(ctx context.Context, ls *listSettlement, now int64)
 		return
 	}
 	ls.Written = true
+	if ls.Action == broker.Bury {
+		_, _ = l.letters.bound(ctx, ls.Target) // what fails here is made good by the trimmer
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -51,6 +53,13 @@ func (s *subscription) checkPermissions(ctx context.Context) error {
 	}
 	if s.config.DeadLetter != "" {
 		tries = append(tries, []any{"XADD", s.config.DeadLetter, "NOMKSTREAM", "0-0", "f", "v"})
+	}
+	trimmed := slices.Sorted(maps.Keys(s.config.Letters))
+	if !s.config.Retain.Keeps() {
+		trimmed = append(trimmed, stream)
+	}
+	for _, key := range trimmed {
+		tries = append(tries, []any{"XLEN", key}, []any{"XTRIM", key, "MINID", "0-0"}, []any{"XRANGE", key, "-", "-", "COUNT", 1})
 	}
 	commands := make([]*redis.Cmd, len(tries))
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {

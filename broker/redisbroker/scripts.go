@@ -24,8 +24,17 @@ var laterLua string
 //go:embed scripts/copy.lua
 var copyLua string
 
+//go:embed scripts/bound.lua
+var boundLua string
+
+//go:embed scripts/bound_letters.lua
+var boundLettersLua string
+
 //go:embed scripts/bury.lua
 var buryLua string
+
+//go:embed scripts/trim.lua
+var trimLua string
 
 //go:embed scripts/delay.lua
 var delayLua string
@@ -87,10 +96,10 @@ var setMeasureLua string
 //go:embed scripts/move.lua
 var moveLua string
 
-// Scripts that settle begin with the fence, those that delay with schedule.
+// Scripts that settle begin with the fence, those that delay with schedule, those that bury with bound.
 var (
 	copyScript    = newScript(fenceLua + copyLua)
-	buryScript    = newScript(fenceLua + buryLua)
+	buryScript    = newScript(fenceLua + boundLua + buryLua)
 	delayScript   = newScript(fenceLua + scheduleLua + delayLua)
 	laterScript   = newScript(scheduleLua + laterLua)
 	keepScript    = newScript(fenceLua + keepLua)
@@ -107,6 +116,9 @@ var (
 	unseenScript  = newScript(fenceLua + unseenLua)
 	dueScript     = newScript(dueLua)
 	moveScript    = newScript(moveLua)
+	trimScript    = newScript(trimLua)
+
+	boundLettersScript = newScript(boundLua + boundLettersLua)
 
 	afterScript     = newScript(waitLua + afterLua)
 	permittedScript = newScript(permittedLua)
@@ -117,7 +129,7 @@ var (
 	allScripts = []*script{
 		copyScript, buryScript, delayScript, laterScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
 		aliveScript, refreshScript, judgeScript, reapScript, putBackScript, unseenScript, releaseScript, dueScript, moveScript,
-		afterScript, permittedScript, measureScript, setMeasureScript,
+		afterScript, permittedScript, measureScript, setMeasureScript, boundLettersScript,
 	}
 )
 

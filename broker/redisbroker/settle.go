@@ -29,6 +29,8 @@ type call struct {
 	batch   []*broker.Settlement
 	bytes   int
 	command *redis.Cmd
+	// deletes: the acknowledgement removes, too.
+	deletes bool
 }
 
 // Settle sends the batch in one round trip: one XACK for the acknowledgements, one script call for each kind of
@@ -39,6 +41,9 @@ func (s *subscription) Settle(ctx context.Context, batch []*broker.Settlement) {
 
 func (s *subscription) settle(ctx context.Context, batch []*broker.Settlement) {
 	calls, inSteps := s.calls(batch)
+	for _, c := range calls {
+		c.count()
+	}
 	if len(calls) > 0 {
 		s.send(ctx, calls)
 	}
@@ -98,7 +103,7 @@ func (s *subscription) newCall(st *broker.Settlement) *call {
 	case broker.Copy:
 		return &call{args: append(copyScript.args(room, key), group, s.consumer)}
 	case broker.Bury:
-		return &call{args: append(buryScript.args(room, key, st.Target), group, s.consumer, broker.FieldAt)}
+		return &call{args: append(buryScript.args(room, key, st.Target), group, s.consumer, broker.FieldAt, s.letters.last(st.Target))}
 	case broker.Delay:
 		return &call{args: append(delayScript.args(room, key, s.source.DelaySet), group, s.consumer, s.delayTTL())}
 	case broker.Keep:
@@ -106,7 +111,7 @@ func (s *subscription) newCall(st *broker.Settlement) *call {
 	case broker.Unpark:
 		return &call{args: append(unparkScript.args(room, key), group, s.consumer, headerPrefix+broker.HeaderMessageID)}
 	default:
-		return &call{args: append(make([]any, 0, 3+room), "XACK", key, group)}
+		return s.newAck(room)
 	}
 }
 
@@ -229,6 +234,7 @@ func (s *subscription) pipeline(ctx context.Context, calls []*call) {
 func (s *subscription) answer(c *call) {
 	reply, err := c.command.Result()
 	if err != nil {
+		s.undeletable(c, err)
 		what := describe(c.batch[0].Action, s.source.Key, s.target(c.batch[0]))
 		for _, st := range c.batch {
 			st.Err = s.lost(fmt.Errorf("%s of stream %q: %w", what, s.source.Key, err))
@@ -237,12 +243,16 @@ func (s *subscription) answer(c *call) {
 		return
 	}
 	if c.batch[0].Action == broker.Ack {
+		s.acked(c, reply)
 		for _, st := range c.batch {
 			st.Result = broker.Done
 		}
 		return
 	}
 	results, _ := reply.([]any)
+	if c.batch[0].Action == broker.Bury && len(results) > len(c.batch) {
+		s.letters.removed(c.batch[0].Target, results[len(c.batch)])
+	}
 	var kept []broker.Held
 	for i, st := range c.batch {
 		text := ""

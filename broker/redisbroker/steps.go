@@ -96,7 +96,11 @@ func (s *subscription) write(ctx context.Context, batch []*broker.Settlement, no
 		}
 		calls = append(calls, &call{args: args, batch: []*broker.Settlement{st}})
 	}
-	s.pipelineScripts(ctx, calls)
+	bounds := s.boundCalls(batch)
+	s.pipelineScripts(ctx, slices.Concat(calls, bounds))
+	for _, c := range bounds {
+		s.letters.removed(c.batch[0].Target, c.command.Val())
+	}
 	for _, c := range calls {
 		st := c.batch[0]
 		text, err := c.command.Text()
@@ -109,6 +113,19 @@ func (s *subscription) write(ctx context.Context, batch []*broker.Settlement, no
 		}
 		st.Written = true
 	}
+}
+
+// boundCalls bound the dead letters that the settlements write to. What fails here is made good by the trimmer.
+func (s *subscription) boundCalls(batch []*broker.Settlement) []*call {
+	var calls []*call
+	for _, st := range batch {
+		if st.Action != broker.Bury || s.letters.last(st.Target) == 0 ||
+			slices.ContainsFunc(calls, func(c *call) bool { return c.batch[0].Target == st.Target }) {
+			continue
+		}
+		calls = append(calls, &call{args: s.letters.call(st.Target), batch: []*broker.Settlement{st}})
+	}
+	return calls
 }
 
 // writing is the command that writes what a settlement leaves.

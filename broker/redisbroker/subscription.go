@@ -29,12 +29,16 @@ type subscription struct {
 	keeper   *keeper
 	mover    *mover  // nil without a delay set
 	claims   *claims // nil unless claiming
+	letters  *letterBounds
+	trimmer  *trimmer // nil where everything is kept
 	log      *slog.Logger
 
 	// late is what the heartbeat has yet to keep from looking idle. It belongs to its goroutine.
 	late []broker.Held
 
 	stopped atomic.Bool
+	// deletes: an acknowledgement removes what every group has acknowledged.
+	deletes atomic.Bool
 	// regroup: the group has to be made again before the next read.
 	regroup atomic.Bool
 	given   position
@@ -59,6 +63,8 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 		name: config.Name, source: config.Source, config: config, consumer: b.consumerOf(config.Source), address: b.Address(),
 		client: client, pool: b.connections, reader: newReader(route{client, config.Source.Key}, config.Source.Block), log: config.Logger,
 	}
+	s.letters = newLetterBounds(client, config, false)
+	s.trimmer = b.newTrimmer(client, config, s.letters)
 	s.alive, s.keeper = newLiveness(client, config, s.consumer, b.token, b.liveness, s.keep), newKeeper(s)
 	if s.source.Defers && s.source.DelaySet == "" {
 		s.source.DelaySet = deferredSet(s.source.Key)
@@ -72,6 +78,9 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 	}
 	if err == nil {
 		err = s.alive.open(ctx)
+	}
+	if err == nil {
+		err = s.probeDelete(ctx)
 	}
 	if err == nil && s.source.Claim > 0 {
 		s.claims, err = probeClaims(ctx, s)
@@ -324,7 +333,7 @@ func (s *subscription) Stop(ctx context.Context) {
 	s.reader.interrupt(ctx)
 }
 
-// Tasks keep the consumer alive, look after the group, and move what is due.
+// Tasks keep the consumer alive, look after the group, move what is due, and remove what need not be kept.
 func (s *subscription) Tasks() []broker.Task {
 	tasks := []broker.Task{
 		{Name: "heartbeat", Run: s.alive.run, UntilRelease: true},
@@ -333,11 +342,7 @@ func (s *subscription) Tasks() []broker.Task {
 	if s.mover != nil {
 		tasks = append(tasks, broker.Task{Name: "mover", Run: s.mover.run})
 	}
-	for i := range tasks {
-		run := tasks[i].Run
-		tasks[i].Run = func(ctx context.Context) { s.pool.do(ctx, run) }
-	}
-	return tasks
+	return s.pool.guard(s.trimmer.tasks(tasks))
 }
 
 // runRaw runs a script call and returns its raw reply.

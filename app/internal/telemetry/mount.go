@@ -118,6 +118,16 @@ func (m *Mount) Discarded(why string) {
 	m.t.discarded.Add(context.Background(), 1, m.discarded[why]...)
 }
 
+// Trimmed returns what counts the entries that retention removes from any of the keys.
+func (m *Mount) Trimmed(keys ...string) func(key string, n int64) {
+	options := make(map[string][]metric.AddOption, len(keys))
+	for _, key := range keys {
+		set := attribute.NewSet(m.subscription, semconv.MessagingDestinationName(key))
+		options[key] = []metric.AddOption{metric.WithAttributeSet(set)}
+	}
+	return func(key string, n int64) { m.t.trimmed.Add(context.Background(), n, options[key]...) }
+}
+
 // Outlived counts the owners that vanished with a message that is done with.
 func (m *Mount) Outlived(owners int64) { m.t.losses.Add(context.Background(), owners, m.add...) }
 

@@ -29,8 +29,8 @@ const subscriptionKey = "subscription"
 
 // Telemetry are the instruments of one app. Safe for concurrent use.
 type Telemetry struct {
-	deliveries, deadLetters, discarded, losses, settleRetries metric.Int64Counter
-	attempts                                                  metric.Int64Histogram
+	deliveries, deadLetters, discarded, trimmed, losses, settleRetries metric.Int64Counter
+	attempts                                                           metric.Int64Histogram
 
 	consumed  metric.Int64Counter
 	sent      metric.Int64Counter
@@ -55,6 +55,7 @@ func New(meters metric.MeterProvider, tracers trace.TracerProvider) *Telemetry {
 		deliveries:  counter(m, "millrace.deliveries", "Runs of handlers, by outcome."),
 		deadLetters: counter(m, "millrace.dead_letters", "Messages written to a dead letter, by reason."),
 		discarded:   counter(m, "millrace.discarded", "Messages that are gone without success or dead letter, by why."),
+		trimmed:     counter(m, "millrace.trimmed", "Messages and dead letters that retention removed, by the key that they stood at."),
 		losses: made(m.Int64Counter("millrace.losses", metric.WithUnit("{owner}"),
 			metric.WithDescription("Owners that vanished with a message in hand, counted when the message is done with."))),
 		settleRetries: made(m.Int64Counter("millrace.settle.retries", metric.WithUnit("{settlement}"),

@@ -1,6 +1,8 @@
--- Appends messages to the dead letter KEYS[2], with the time of the burial, and acknowledges their entries.
--- ARGV[3]: the name of the time's field; ARGV[4..]: as copy.
-local result, i = {}, 4
+-- Appends messages to the dead letter KEYS[2], with the time of the burial, acknowledges their entries, and bounds the dead
+-- letter.
+-- ARGV[3]: the name of the time's field; ARGV[4]: how many of its newest records the dead letter keeps, 0 for any number;
+-- ARGV[5..]: as copy. The last element of the reply is the number of records that were removed.
+local result, i = {}, 5
 while i <= #ARGV do
   local id, count, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local status = fence(id, count)
@@ -16,4 +18,5 @@ while i <= #ARGV do
   result[#result + 1] = status
   i = i + 3 + n
 end
+result[#result + 1] = bound(KEYS[2], false, tonumber(ARGV[4]))
 return result

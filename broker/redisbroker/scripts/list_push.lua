@@ -1,8 +1,10 @@
--- Pushes messages to the list KEYS[3], where they wait behind all others, and takes their items out of flight.
--- ARGV[3..]: for each number, item, and the message in two parts: where the second one is not empty the server's time in ms
--- stands between them.
+-- Pushes messages to the list KEYS[3], where they wait behind all others, takes their items out of flight, and bounds the
+-- list.
+-- ARGV[3]: how many of its newest the list keeps, 0 for any number; ARGV[4..]: for each number, item, and the message in two
+-- parts: where the second one is not empty the server's time in ms stands between them. The last element of the reply is the
+-- number of those that were removed.
 local result, now = {}, string.format('%013.0f', server_time()) -- as many digits as the message leaves room for
-for i = 3, #ARGV, 4 do
+for i = 4, #ARGV, 4 do
   local number, item, message, rest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local status = fence(number, item)
   if not status then
@@ -11,4 +13,6 @@ for i = 3, #ARGV, 4 do
   end
   result[#result + 1] = status
 end
-return answer(result)
+answer(result)
+result[#result + 1] = bound(KEYS[3], true, tonumber(ARGV[3]))
+return result

@@ -1,0 +1,72 @@
+package app_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/app"
+	streamrt "github.com/millrace-go/millrace/runtime"
+)
+
+// badRetention is what retention cannot mean.
+var badRetention = map[string]badStart{
+	"keeps none": {func(m *app.Mounts) {
+		m.Mount(plain(spec("none")), app.Retain(app.KeepLast(0)))
+	}, []string{"mount none:", "Retain: KeepLast(0)", "at least 1"}},
+	"keeps fewer than none": {func(m *app.Mounts) {
+		m.Mount(plain(spec("fewer")), app.DeadLetter("dlq", app.KeepLast(-3)))
+	}, []string{"mount fewer:", "DeadLetter: KeepLast(-3)", "at least 1"}},
+	"keeps for no time": {func(m *app.Mounts) {
+		m.Mount(plain(spec("moment")), app.Retain(app.KeepFor(0)))
+	}, []string{"mount moment:", "Retain: KeepFor(0s)", "at least 1ms"}},
+	"keeps for less than the server counts": {func(m *app.Mounts) {
+		m.Mount(plain(spec("short")), app.DeadLetter("dlq", app.KeepFor(time.Microsecond)))
+	}, []string{"mount short:", "DeadLetter: KeepFor(1µs)", "at least 1ms"}},
+	"keeps nothing and something": {func(m *app.Mounts) {
+		m.Mount(plain(spec("both")), app.Retain(app.DeleteAcked(), app.KeepLast(10)))
+	}, []string{"mount both:", "DeleteAcked", "KeepLast", "give either"}},
+	"buries for nothing": {func(m *app.Mounts) {
+		m.Mount(plain(spec("buries")), app.DeadLetter("dlq", app.DeleteAcked()))
+	}, []string{"mount buries:", "DeadLetter: DeleteAcked belongs to Retain", "KeepLast(n)"}},
+	"a list": {func(m *app.Mounts) {
+		m.Mount(plain(streamrt.Spec{Name: "list", List: "l"}), app.Retain(app.DeleteAcked()))
+	}, []string{"mount list:", "Retain: a list keeps nothing", "belongs to a stream", "Retain()"}},
+	"a reliable list": {func(m *app.Mounts) {
+		m.Mount(plain(streamrt.Spec{Name: "reliable", List: "l", Reliable: true}), app.Retain(app.KeepLast(5)))
+	}, []string{"mount reliable:", "Retain: a list keeps nothing", "belongs to a stream"}},
+	"a channel": {func(m *app.Mounts) {
+		m.Mount(plain(streamrt.Spec{Name: "channel", Channel: "c"}), app.Retain(app.KeepFor(time.Hour)))
+	}, []string{"mount channel:", "Retain: a channel keeps nothing", "belongs to a stream"}},
+	"a channel's dead letters": {func(m *app.Mounts) {
+		m.Mount(plain(streamrt.Spec{Name: "unshown", Channel: "c"}), app.DeadLetter("dlq", app.KeepLast(5)))
+	}, []string{"mount unshown:", "published on a channel", "leave KeepLast and KeepFor out"}},
+	"a foreign stream": {func(m *app.Mounts) {
+		m.Mount(with(spec("theirs"), func(s *streamrt.Spec) { s.Foreign = true }), app.Retain(app.DeleteAcked()))
+	}, []string{"mount theirs:", "nothing is ever removed from stream theirs", "leave it out"}},
+	"two minds about a stream": {func(m *app.Mounts) {
+		m.Mount(with(spec("mild"), func(s *streamrt.Spec) { s.Stream = "shared" }), app.Retain(app.KeepLast(100)))
+		m.Mount(with(spec("strict"), func(s *streamrt.Spec) { s.Stream, s.Group = "shared", "h" }), app.Retain(app.DeleteAcked()))
+	}, []string{"mount strict:", "keeps what is not acknowledged of stream shared", "mild keeps the last 100", "give Retain once"}},
+	"everything and not everything": {func(m *app.Mounts) {
+		m.Mount(with(spec("strict"), func(s *streamrt.Spec) { s.Stream, s.Group = "shared", "h" }), app.Retain(app.KeepFor(time.Hour)))
+		m.Mount(with(spec("all"), func(s *streamrt.Spec) { s.Stream = "shared" }), app.Retain())
+	}, []string{"mount all:", "keeps everything of stream shared", "strict keeps the last 1h0m0s"}},
+	"two minds about a dead letter": {func(m *app.Mounts) {
+		m.Mount(plain(spec("bounded")), app.DeadLetter("dlq", app.KeepLast(100)))
+		m.Mount(plain(spec("unbounded")), app.DeadLetter("dlq"))
+	}, []string{"mount unbounded:", "keeps everything of the dead letter dlq", "bounded keeps the last 100", "give both the same"}},
+}
+
+func TestRetentionThatCannotBeIsOneProblem(t *testing.T) { eachIsOneProblem(t, badRetention) }
+
+// A default of the broker holds for the mounts that it fits, and the others say so.
+func TestABrokersRetentionCanBeLeftOut(t *testing.T) {
+	paused(t, func(s *service) {
+		m := s.app.Broker(s.Broker(), app.Retain(app.DeleteAcked()), app.DeadLetter("dlq", app.KeepLast(5), nil))
+		m.Mount(plain(spec("one")))
+		m.Mount(with(spec("other"), func(s *streamrt.Spec) { s.Stream, s.Group = "one", "h" }))
+		m.Mount(plain(streamrt.Spec{Name: "channel", Channel: "c"}), app.Retain(nil), app.DeadLetter("unshown"))
+		m.Mount(with(spec("theirs"), func(s *streamrt.Spec) { s.Foreign = true }), app.Retain())
+		s.start()
+	})
+}
