@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/outcome"
@@ -60,29 +63,46 @@ func (s *endless) Settle(_ context.Context, batch []*broker.Settlement) {
 
 func BenchmarkAck(b *testing.B) {
 	for _, concurrency := range []int{1, 10, 100} {
-		b.Run(strconv.Itoa(concurrency), func(b *testing.B) {
-			source := &endless{body: []byte("x"), target: int64(b.N), done: make(chan struct{})}
-			engine := New(Config{
-				Name: "bench",
-				Routes: []Route{{
-					Name: "bench",
-					Subscription: streamrt.Subscribe(streamrt.Spec{}, streamrt.Default, func(context.Context, int) outcome.HandlerOutcome {
-						return outcome.Ack()
-					}),
-					Codec: constant{}, Concurrency: concurrency,
-					Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry.New(nil, nil).Mount("bench", broker.Source{}, Outcomes),
-				}},
-				MaxParked: 10000, Logger: slog.New(slog.DiscardHandler), Holdings: NewHoldings(), Vitals: NewVitals(0),
-			}, source)
-			b.ReportAllocs()
-			b.ResetTimer()
-			engine.Start(b.Context())
-			<-source.done
-			b.StopTimer()
-			if err := engine.Shutdown(b.Context(), time.Second, nil); err != nil {
-				b.Fatal(err)
-			}
-		})
+		b.Run(strconv.Itoa(concurrency), func(b *testing.B) { benchmarkAck(b, concurrency, telemetry.New(nil, nil)) })
+	}
+}
+
+// BenchmarkTelemetry is what it costs a message to be measured, and to have a span.
+func BenchmarkTelemetry(b *testing.B) {
+	meters := func() *sdkmetric.MeterProvider {
+		return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	}
+	for name, t := range map[string]*telemetry.Telemetry{
+		"none":      telemetry.New(nil, nil),
+		"metrics":   telemetry.New(meters(), nil),
+		"unsampled": telemetry.New(meters(), sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))),
+		"spans":     telemetry.New(meters(), sdktrace.NewTracerProvider()),
+	} {
+		b.Run(name, func(b *testing.B) { benchmarkAck(b, 10, t) })
+	}
+}
+
+func benchmarkAck(b *testing.B, concurrency int, t *telemetry.Telemetry) {
+	source := &endless{body: []byte("x"), target: int64(b.N), done: make(chan struct{})}
+	engine := New(Config{
+		Name: "bench",
+		Routes: []Route{{
+			Name: "bench",
+			Subscription: streamrt.Subscribe(streamrt.Spec{}, streamrt.Default, func(context.Context, int) outcome.HandlerOutcome {
+				return outcome.Ack()
+			}),
+			Codec: constant{}, Concurrency: concurrency,
+			Logger: slog.New(slog.DiscardHandler), Telemetry: t.Mount("bench", broker.Source{Key: "bench", Group: "g"}, Outcomes),
+		}},
+		MaxParked: 10000, Logger: slog.New(slog.DiscardHandler), Holdings: NewHoldings(), Vitals: NewVitals(0),
+	}, source)
+	b.ReportAllocs()
+	b.ResetTimer()
+	engine.Start(b.Context())
+	<-source.done
+	b.StopTimer()
+	if err := engine.Shutdown(b.Context(), time.Second, nil); err != nil {
+		b.Fatal(err)
 	}
 }
 
