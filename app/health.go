@@ -133,7 +133,7 @@ func (o *opened) bad() []BadCheck {
 		if c.Err != nil {
 			text = c.Err.Error()
 		}
-		all = append(all, BadCheck{Check: string(c.Check), Since: c.Since, Error: text})
+		all = append(all, BadCheck{Check: string(c.Check), Since: c.Since.Round(0).UTC(), Error: text})
 	}
 	return all
 }

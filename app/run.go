@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -266,41 +265,4 @@ func (r *running) close(ctx context.Context) {
 			r.app.log.Warn("closing the connections", "address", g.broker.Address(), "error", err.Error())
 		}
 	}
-}
-
-// logStart says in one line what the mount will do.
-func (mt *mount) logStart(c broker.Capabilities) {
-	delays := "in memory, at most " + strconv.Itoa(mt.policy.maxParked)
-	switch {
-	case c.DelaySet && mt.source.DelaySet == "":
-		delays = "in a set of the list's own"
-	case c.DelaySet:
-		delays = "in the set " + mt.source.DelaySet
-	case c.InPlace && !c.KeepsPending:
-		delays = "pending, at most " + strconv.Itoa(mt.policy.maxParked)
-	case c.KeepsPending:
-		delays = "pending for " + c.Claim.String()
-	}
-	attempts := "no cap"
-	if n := mt.policy.attempts(); n > 0 {
-		attempts = strconv.Itoa(n)
-	}
-	counted := "retry-count and the failures kept in the entry's delivery count"
-	switch {
-	case mt.source.Structure != broker.StructureStream:
-		counted = "retry-count"
-	case !c.PacksFailures:
-		counted = "retry-count and Redis's delivery count, crashes included"
-	}
-	deadLetter := mt.deadLetter
-	switch kept := mt.policy.letters; {
-	case deadLetter == "":
-		deadLetter = "none"
-	case !kept.Keeps():
-		deadLetter += ", keeps " + kept.String()
-	}
-	mt.on.app.log.Info("mounted", "mount", mt.name(), "source", mt.source.Structure.String()+" "+mt.source.Key,
-		"group", mt.source.Group, "task", mt.task(), "address", mt.on.broker.Address(), "delays", delays, "max_attempts", attempts,
-		"dead_letter", deadLetter, "keeps", mt.policy.retain.String(), "count_from", counted, "concurrency", mt.policy.concurrency,
-		"block", mt.source.Block, "timeout", mt.subscription.Spec().Timeout)
 }

@@ -207,6 +207,8 @@ type Capabilities struct {
 	// PacksFailures: the delivery count of a pending entry is 1000 × failures + losses (+ 1 while it is in hand). Where it
 	// is false the count is the server's own, crashes included, and counts as attempts.
 	PacksFailures bool
+	// InSteps: an outcome that writes to another key is several steps, because the keys are in different cluster slots.
+	InSteps bool
 }
 
 // Delivery is one entry in hand. It is immutable but for what its doc comments say.

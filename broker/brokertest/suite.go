@@ -56,6 +56,7 @@ var areas = []area{
 	reliableListsArea,
 	channelsArea,
 	troublesArea,
+	healthArea,
 	idleCostArea,
 }
 

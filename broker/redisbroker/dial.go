@@ -16,7 +16,7 @@ func dialer(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
-			return &unreachable{&dialError{hide(err)}}, nil //nolint:nilerr // the connection's first use returns it
+			return &unreachable{&dialError{hide(err)}}, nil
 		}
 		return conn, nil
 	}

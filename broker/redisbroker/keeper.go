@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +100,9 @@ func (k *keeper) run(ctx context.Context) {
 func sweepError(s *subscription, err error) error {
 	if err == nil {
 		return nil
+	}
+	if s.source.Reclaim > 0 && strings.Contains(err.Error(), "no such key") {
+		s.regroup.Store(true) // its reads would not find out: they ask for nothing new
 	}
 	return s.lost(fmt.Errorf("looking after group %q of stream %q: %w", s.source.Group, s.source.Key, err))
 }

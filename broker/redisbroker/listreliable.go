@@ -102,7 +102,10 @@ func (b *Broker) subscribeReliableList(ctx context.Context, config broker.Config
 
 // Capabilities: every delay is durable, and losses are counted apart from failures.
 func (l *reliableList) Capabilities() broker.Capabilities {
-	return broker.Capabilities{Acks: true, DelaySet: true, PacksFailures: true}
+	return broker.Capabilities{
+		Acks: true, DelaySet: true, PacksFailures: true,
+		InSteps: anyApart(l.client, l.source.Key, l.deferred, l.config.DeadLetter),
+	}
 }
 
 // flight returns the in-flight list for what is taken now.

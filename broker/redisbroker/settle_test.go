@@ -211,3 +211,13 @@ func TestAWriteThatFailsLeavesTheEntryPending(t *testing.T) {
 		}
 	})
 }
+
+// A subscription says whether its outcomes are one step: on a cluster they are several where a key is in another slot.
+func TestSubscriptionsSayWhetherOutcomesAreOneStep(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		clustered := strings.HasSuffix(t.Name(), "/cluster")
+		if f := open(t, client, b, broker.Source{}); f.sub.Capabilities().InSteps != clustered {
+			t.Errorf("the stream s and the dead letter dlq: InSteps is %t", !clustered)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +17,11 @@ func apart(client redis.UniversalClient, a, b string) bool {
 	tagA, _ := hashTag(a)
 	tagB, _ := hashTag(b)
 	return tagA != tagB
+}
+
+// anyApart tells whether one of the keys is in another slot than the source; "" is none.
+func anyApart(client redis.UniversalClient, source string, others ...string) bool {
+	return slices.ContainsFunc(others, func(key string) bool { return key != "" && apart(client, source, key) })
 }
 
 // warnApart names the keys of a mount that one atomic step cannot settle, and what would put them into one slot.

@@ -109,6 +109,7 @@ func (s *subscription) Capabilities() broker.Capabilities {
 		Claim:         s.source.Claim,
 		DelaySet:      s.config.Source.DelaySet != "",
 		PacksFailures: s.source.Claim == 0 || s.config.PackFailures,
+		InSteps:       anyApart(s.client, s.source.Key, s.source.DelaySet, s.config.DeadLetter),
 	}
 }
 
