@@ -13,25 +13,16 @@ import (
 	"github.com/millrace-go/millrace/broker/redistest"
 )
 
-// behind leaves n trimmed entries pending under a peer that is alive, and one whole entry of a dead one behind them. All
-// have been idle for an hour. It returns the id of the last one.
-func (f *fixture) behind(n int) string {
+// leave leaves n entries pending under a consumer, idle for an hour. They are trimmed unless whole is set. It returns the
+// id of the last one.
+func (f *fixture) leave(consumer string, n int, whole bool) (last string) {
 	f.t.Helper()
 	ctx, c := f.t.Context(), f.client
-	c.Set(ctx, "{s}:alive:g:alive", "token", time.Hour)
 	const step = 1000
 	for done := 0; done < n; done += step {
-		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for range min(step, n-done) {
-				p.XAdd(ctx, &redis.XAddArgs{Stream: "s", Values: []string{"_payload", "trimmed"}})
-			}
-			return nil
-		})
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		all := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "alive", Streams: []string{"s", ">"}, Count: step}).Val()
-		claim := []any{"XCLAIM", "s", "g", "alive", 0}
+		f.addMany(min(step, n-done))
+		all := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: consumer, Streams: []string{"s", ">"}, Count: step}).Val()
+		claim := []any{"XCLAIM", "s", "g", consumer, 0}
 		var ids []string
 		for _, m := range all[0].Messages {
 			claim, ids = append(claim, m.ID), append(ids, m.ID)
@@ -39,12 +30,34 @@ func (f *fixture) behind(n int) string {
 		if err := c.Do(ctx, append(claim, "IDLE", 3_600_000, "RETRYCOUNT", 1, "JUSTID")...).Err(); err != nil {
 			f.t.Fatal(err)
 		}
-		c.XDel(ctx, "s", ids...)
+		if last = ids[len(ids)-1]; !whole {
+			c.XDel(ctx, "s", ids...)
+		}
 	}
-	id := f.add("_payload", "behind")
-	c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "dead", Streams: []string{"s", ">"}, Count: 1})
-	c.Do(ctx, "XCLAIM", "s", "g", "dead", 0, id, "IDLE", 3_600_000, "RETRYCOUNT", 1, "JUSTID")
-	return id
+	return last
+}
+
+// addMany appends n entries in one round trip.
+func (f *fixture) addMany(n int) {
+	f.t.Helper()
+	_, err := f.client.Pipelined(f.t.Context(), func(p redis.Pipeliner) error {
+		for range n {
+			p.XAdd(f.t.Context(), &redis.XAddArgs{Stream: "s", Values: []string{"_payload", "one of many"}})
+		}
+		return nil
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// behind leaves n trimmed entries pending under a peer that is alive, and one whole entry of a dead one behind them. It
+// returns the id of the last one.
+func (f *fixture) behind(n int) string {
+	f.t.Helper()
+	f.client.Set(f.t.Context(), "{s}:alive:g:alive", "token", time.Hour)
+	f.leave("alive", n, false)
+	return f.leave("dead", 1, true)
 }
 
 // What a living peer has in hand of entries that were trimmed is left alone, and hides nothing that stands behind it.
@@ -73,7 +86,7 @@ func TestALookAtAHundredThousandPendingEntriesIsShort(t *testing.T) {
 		t.Skip("a hundred thousand entries on each server")
 	}
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) { // the embedded server keeps no slow log
-		const n, longest = 100_000, 50 * time.Millisecond
+		const n = 100_000
 		client := server.Client()
 		b := redisbroker.Standalone(server.URL(), redisbroker.Liveness(ttl))
 		t.Cleanup(func() { _ = b.Close(context.Background()) })
@@ -84,27 +97,97 @@ func TestALookAtAHundredThousandPendingEntriesIsShort(t *testing.T) {
 				f := open(t, client, b, source)
 				id := f.behind(n)
 				stop := f.start()
-				if err := client.ConfigSet(t.Context(), "slowlog-log-slower-than", fmt.Sprint(longest.Microseconds())).Err(); err != nil {
-					t.Fatal(err)
-				}
-				client.Do(t.Context(), "SLOWLOG", "RESET")
+				check := nothingSlow(t, client)
 				f.collect(1)
 				stop()
 				f.sub.Stop(t.Context())
 				if err := f.sub.Release(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
-				slow, err := client.SlowLogGet(t.Context(), 10).Result()
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, s := range slow {
-					t.Errorf("%v took %s", s.Args[:min(len(s.Args), 12)], s.Duration)
-				}
+				check()
 				if p := f.pending(); len(p) == 0 || client.XLen(t.Context(), "s").Val() != 1 {
 					t.Errorf("%s: pending %v", id, p)
 				}
 			})
 		}
+	})
+}
+
+// nothingSlow has the server note every command from now on that takes long; the returned function says which did.
+func nothingSlow(t *testing.T, client *redis.Client) (check func()) {
+	t.Helper()
+	const longest = 50 * time.Millisecond
+	if err := client.ConfigSet(t.Context(), "slowlog-log-slower-than", fmt.Sprint(longest.Microseconds())).Err(); err != nil {
+		t.Fatal(err)
+	}
+	client.Do(t.Context(), "SLOWLOG", "RESET")
+	return func() {
+		t.Helper()
+		slow, err := client.SlowLogGet(t.Context(), 10).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range slow {
+			t.Errorf("%v took %s", s.Args[:min(len(s.Args), 12)], s.Duration)
+		}
+	}
+}
+
+// The same holds for what is pending under the process's own name: what a predecessor left under it, and what waits to be
+// claimed.
+func TestALookAtAHundredThousandOwnEntriesIsShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred thousand entries on each server")
+	}
+	const n = 100_000
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) { // the embedded server keeps no slow log
+		process := func(options ...redisbroker.Option) *redisbroker.Broker {
+			b := redisbroker.Standalone(server.URL(), append(options, redisbroker.Liveness(ttl))...)
+			t.Cleanup(func() { _ = b.Close(context.Background()) })
+			return b
+		}
+		client := server.Client()
+		t.Run("a predecessor's", func(t *testing.T) {
+			client.FlushDB(t.Context())
+			f := open(t, client, process(redisbroker.Consumer("fixed")), broker.Source{Block: 200 * time.Millisecond})
+			f.leave("fixed", n, false)
+			id := f.leave("fixed", 1, true)
+			check := nothingSlow(t, client)
+			if d := f.one(); d.ID != id || d.Count != 2 {
+				t.Errorf("took %s with count %d, want %s", d.ID, d.Count, id)
+			}
+			check()
+			if p := f.pending(); len(p) != 1 || f.count["vanished"] != n {
+				t.Errorf("%d are pending, %d vanished", len(p), f.count["vanished"])
+			}
+		})
+		t.Run("waiting", func(t *testing.T) {
+			client.FlushDB(t.Context())
+			f := open(t, client, process(), broker.Source{Block: 200 * time.Millisecond, Claim: time.Hour})
+			name := f.consumer()
+			for waiting := 0; waiting < n; {
+				f.addMany(1000)
+				var kept []*broker.Settlement
+				for _, d := range f.read(1000) {
+					kept = append(kept, &broker.Settlement{Delivery: d, Action: broker.Keep, Count: d.Count})
+					f.drop(d.ID)
+				}
+				f.sub.Settle(t.Context(), kept)
+				waiting += len(kept)
+			}
+			id := f.add("_payload", "unseen")
+			client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "g", Consumer: name, Streams: []string{"s", ">"}, Count: 1})
+			check := nothingSlow(t, client)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := f.sub.Read(ctx, broker.Want{New: 1, Back: 1}); err == nil {
+				t.Fatal("a read with an ended context succeeded")
+			}
+			if d := f.one(); d.ID != id || d.Count != 1 {
+				t.Errorf("found %s with count %d, want %s", d.ID, d.Count, id)
+			}
+			check()
+			client.FlushDB(t.Context()) // nothing is left to hand back
+		})
 	})
 }

@@ -15,8 +15,10 @@ const (
 	unseenEvery = time.Second
 	// unseenMargin is how long a server may take to notice that a connection is gone whose read has ended.
 	unseenMargin = time.Second
-	// ownPage is how many entries one look at what is pending under this consumer lists.
-	ownPage = 1000
+	// ownPage is how many entries one look at what is pending under this consumer lists, and ownFetch how many of them one
+	// call fetches at most: there may be nothing left of any but the last.
+	ownPage  = 1000
+	ownFetch = 100
 )
 
 // unseen says when to look for entries that are pending under this consumer although it never saw them. A connection
@@ -116,7 +118,7 @@ func (s *subscription) findOwn(ctx context.Context, what ownSearch) (taken, erro
 			return taken{next: what.from}, err
 		}
 		if len(found) > 0 {
-			args := append(unseenScript.args(3+2*len(found), s.source.Key), s.source.Group, s.consumer, raise)
+			args := append(unseenScript.args(4+2*len(found), s.source.Key), s.source.Group, s.consumer, raise, what.most)
 			for _, h := range found {
 				args = append(args, h.ID, h.Count)
 			}
@@ -126,7 +128,7 @@ func (s *subscription) findOwn(ctx context.Context, what ownSearch) (taken, erro
 				s.claims.waiting.back(t.deliveries)
 			}
 			if err != nil || len(t.deliveries) > 0 {
-				t.next = next
+				t.next = cmp.Or(t.next, next)
 				return t, err
 			}
 		}
@@ -161,7 +163,7 @@ func (s *subscription) notInHand(ctx context.Context, what ownSearch) (found []b
 		}
 	}
 	for _, p := range page {
-		if len(found) == what.most {
+		if len(found) == ownFetch {
 			return found, next, nil
 		}
 		if count, waits := waiting[p.ID]; p.ID != what.from && !held[p.ID] && !(waits && count == p.RetryCount) {

@@ -1,8 +1,9 @@
 -- Hands out entries that are pending under this consumer and not in hand. ARGV[3]: what is added to their delivery counts;
--- ARGV[4..]: for each entry id, count. Their idle time begins anew, as with every hand-out.
+-- ARGV[4]: how many at most; ARGV[5..]: for each entry id, count. Their idle time begins anew, as with every hand-out.
 -- Replies as take.
-local vanished, found, raise = {}, {}, tonumber(ARGV[3])
-for i = 4, #ARGV, 2 do
+local vanished, found, raise, most = {}, {}, tonumber(ARGV[3]), tonumber(ARGV[4])
+for i = 5, #ARGV, 2 do
+  if #found == most then return {vanished, found, {}, ARGV[i - 2]} end
   local id, count = ARGV[i], ARGV[i + 1]
   if not fence(id, count) then
     local entry = redis.call('XRANGE', stream, id, id)
