@@ -37,6 +37,8 @@ type stage struct {
 	// stdin is what is piped in.
 	stdin string
 	apps  int
+	// stands: the clock is paused.
+	stands bool
 	// liveness is how long a consumer may be silent; the default is 30 s.
 	liveness time.Duration
 	// masks are what differs from run to run, each followed by what stands for it in a golden file.
@@ -48,7 +50,7 @@ type stage struct {
 // paused runs the body on the embedded server and the paused clock.
 func paused(t *testing.T, body func(s *stage)) {
 	t.Helper()
-	apptest.Paused(t, func(h *apptest.H) { body(&stage{H: h, t: h.T()}) })
+	apptest.Paused(t, func(h *apptest.H) { body(&stage{H: h, t: h.T(), stands: true}) })
 }
 
 // each runs the body on the embedded server and on every server of the matrix.

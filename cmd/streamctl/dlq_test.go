@@ -25,7 +25,9 @@ func (s *stage) refunds() {
 	for i, body := range []string{`{"id":7,"cents":1999}`, "stop it", "\x00\xff\x1b[31m"} {
 		s.publish(broker.Stream("refunds"), body)
 		s.buried("refunds.dlq", int64(i+1))
-		s.Advance(20 * time.Minute)
+		if s.stands {
+			s.Advance(20 * time.Minute)
+		}
 	}
 }
 

@@ -78,6 +78,9 @@ bytes, with new ids. It is no move: what is imported twice stands there twice.`,
 			n, err := letters.Import(ctx, &lines{in, bar, 0})
 			bar.end()
 			fmt.Fprintf(s.stdout, "%s imported to %s\n", plural(n, "record", "records"), letters.Key())
+			if err != nil && !ofServer(err) {
+				return failedError{err} // a line that is none
+			}
 			return err
 		}),
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"regexp"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/millrace-go/millrace/broker/deadletter"
@@ -52,6 +55,13 @@ func (s *session) code(ctx context.Context, err error) int {
 	default:
 		return exitServer
 	}
+}
+
+// ofServer tells that the server refused, or did not answer.
+func ofServer(err error) bool {
+	var refused redis.Error
+	var network net.Error
+	return errors.As(err, &refused) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, redis.ErrClosed)
 }
 
 // errFindings ends a call that has said all there is to say, with code 1.

@@ -77,6 +77,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	cmd.SuggestionsMinimumDistance = 2
 	err := usage("there is no command %q in %s", args[0], cmd.CommandPath())
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		err = usage("there is no command %q in %s; did you mean %s?", args[0], cmd.CommandPath(), near[0])

@@ -159,13 +159,13 @@ func (s *session) explain(plan *seekJSON, pending int64) {
 		s.say("no entry is delivered again or skipped")
 	}
 	if plan.FromAlive > 0 {
-		s.say("%s of them pending under living owners: they are taken from them, and their messages run twice side by side", are(plan.FromAlive))
+		s.say("of them %s pending under living owners: taken from them, and run a second time beside the first", are(plan.FromAlive))
 	}
 	if plan.FromDead > 0 {
-		s.say("%s of them pending under owners that are not alive", are(plan.FromDead))
+		s.say("of them %s pending under owners that are not alive", are(plan.FromDead))
 	}
 	if plan.Skipped > 0 && pending > 0 {
-		s.say("%s pending: their owners keep them", are(pending))
+		s.say("%s pending, kept by the owners", are(pending))
 	}
 }
 
