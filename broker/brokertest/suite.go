@@ -43,6 +43,7 @@ var areas = []area{
 	sharingArea,
 	handoverArea,
 	deadLettersArea,
+	retentionArea,
 	leasesArea,
 	lossesArea,
 	recoveryArea,
