@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/broker"
 )
 
-// releaseEntries is how many entries one call hands back.
+// releaseEntries is how many entries one call hands back at most.
 const releaseEntries = 500
 
 // handBack is the state in which an entry is handed back.

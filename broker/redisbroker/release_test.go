@@ -1,6 +1,7 @@
 package redisbroker_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/broker/redistest"
 )
 
 // What the server gave out and this process never saw has not been tried: neither as new nor as tried again. What waits
@@ -81,6 +83,37 @@ func TestAStopHandsBackMoreThanOneCallTakes(t *testing.T) {
 		}
 		if consumers := client.XInfoConsumers(t.Context(), "s", "g").Val(); len(consumers) != 1 {
 			t.Errorf("consumers %v", consumers)
+		}
+	})
+}
+
+// What is handed back is idle for long, and Redis 8.4 keeps what is pending in the order of idle time: putting an entry
+// there costs it the more the more is pending. A stop takes fewer at a time then.
+func TestAStopBesideAHundredThousandPendingEntriesHoldsNobodyUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred thousand entries on each server")
+	}
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) { // the embedded server keeps no slow log
+		const own, others = 400, 100_000
+		client := server.Client()
+		b := redisbroker.Standalone(server.URL(), redisbroker.Liveness(ttl))
+		t.Cleanup(func() { _ = b.Close(context.Background()) })
+		f := open(t, client, b, broker.Source{Block: 200 * time.Millisecond})
+		f.addMany(own)
+		f.read(own)
+		for range others / 1000 {
+			f.addMany(1000)
+			client.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "g", Consumer: "peer", Streams: []string{"s", ">"}, Count: 1000})
+		}
+		check := nothingSlow(t, client)
+		f.sub.Stop(t.Context())
+		if err := f.sub.Release(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		check()
+		p := client.XPending(t.Context(), "s", "g").Val()
+		if p.Consumers["~free"] != own || p.Consumers["peer"] != others {
+			t.Errorf("pending %v", p.Consumers)
 		}
 	})
 }
