@@ -85,7 +85,7 @@ func (e *Engine) turn(it *item, done bool) {
 func (e *Engine) takeTurn(it *item, counter *atomic.Int64) {
 	e.room.running.Add(1)
 	counter.Add(-1)
-	e.recalled <- it
+	e.inbox.put(it)
 }
 
 // letGo drops an item that is in a slot, has not begun, and belongs to others by now.
@@ -115,12 +115,11 @@ func (e *Engine) handBackAside() {
 			e.handBack(it.delivery, false)
 		}
 	}
-	for {
-		select {
-		case it := <-e.recalled:
-			e.handBack(it.delivery, false)
-		default:
-			return
+	for _, it := range e.inbox.drain() {
+		if it.taken != nil {
+			e.handBackUntaken(it)
+			continue
 		}
+		e.handBack(it.delivery, false)
 	}
 }

@@ -71,11 +71,8 @@ type Engine struct {
 	room  *room
 	// pace is nil where it is fixed how many entries are read ahead.
 	pace *pace
-	work chan *item
-	// reruns are parked messages that run again in place.
-	reruns chan *item
-	// recalled are messages that waited and whose turn has come; it has a place for all that can wait.
-	recalled  chan *item
+	// inbox is where everything waits that is to go into a slot: what was read, what waited for its turn, what runs again.
+	inbox     inbox
 	slots     []slot
 	holdings  *Holdings
 	reads     *pulse
@@ -115,20 +112,13 @@ func New(config Config, sub broker.Subscription) *Engine {
 		// What a channel has published is in this process anyway.
 		ahead, adaptive = 0, capabilities.Acks || config.Source.Structure == broker.StructureList
 	}
-	most := ahead
-	if adaptive {
-		most = maxAhead
-	}
 	e := &Engine{
 		config:   config,
 		caps:     capabilities,
 		sub:      sub,
 		log:      config.Logger,
 		room:     newRoom(slots, ahead, config.MaxParked, !capabilities.KeepsPending && !capabilities.DelaySet),
-		work:     make(chan *item, slots+most),
-		reruns:   make(chan *item),
-		recalled: make(chan *item, 2*slots+most+maxAside+maxWaiting),
-		slots:    make([]slot, slots),
+		slots:    newSlots(slots),
 		holdings: config.Holdings,
 		reads:    config.Vitals.pulse(broker.CheckRead, 0),
 		parking:  newParking(),
@@ -184,7 +174,7 @@ func (e *Engine) Start(ctx context.Context) {
 		go e.worker(&e.slots[i], nil)
 	}
 	e.background.Go(func() { e.settler.run(settles) })
-	e.background.Go(func() { e.parking.run(parked, func(p *parkedEntry) { e.unpark(parked, p) }) })
+	e.background.Go(func() { e.parking.run(parked, e.unpark) })
 	for _, task := range e.sub.Tasks() {
 		if task.UntilRelease {
 			e.untilRelease.Go(func() { task.Run(alive) })

@@ -84,7 +84,7 @@ func (e *Engine) giveUp(it *item) {
 		return
 	}
 	if next := e.next(rt); next != nil {
-		e.recalled <- next
+		e.inbox.put(next)
 	}
 }
 

@@ -34,7 +34,7 @@ func pause(n int) time.Duration {
 // subscription is closed.
 func (e *Engine) read(ctx context.Context) {
 	defer close(e.readDone)
-	defer close(e.work)
+	defer e.inbox.close()
 	errs := errorState{log: e.log, doing: "read"}
 	full, crowded := false, false
 	var tookBack time.Time
@@ -144,7 +144,7 @@ func (e *Engine) acceptAll(deliveries []*broker.Delivery) {
 	}
 }
 
-// accept gives a delivery to the workers. The channel has a place for each handler slot, so it never blocks for long.
+// accept gives a delivery to the workers.
 // What a read still brings after the shutdown began is handed back unstarted.
 func (e *Engine) accept(d *broker.Delivery) {
 	it := &item{delivery: d}
@@ -175,7 +175,7 @@ func (e *Engine) accept(d *broker.Delivery) {
 			return
 		}
 	}
-	e.work <- it
+	e.inbox.put(it)
 }
 
 func (e *Engine) readEnded(last bool) {

@@ -1,14 +1,10 @@
 package dispatch
 
-import (
-	"context"
-
-	"github.com/millrace-go/millrace/broker"
-)
+import "github.com/millrace-go/millrace/broker"
 
 // runAgain gives a parked message that is due to the next free slot. Where no copy may be made it runs again in the
-// process that has it. Only sources of this kind park anything to run, so that waiting here holds up nothing else.
-func (e *Engine) runAgain(ctx context.Context, p *parkedEntry) {
+// process that has it.
+func (e *Engine) runAgain(p *parkedEntry) {
 	d := *p.delivery
 	d.Count = p.kept + 1
 	it := &item{delivery: &d, taken: make(chan struct{})}
@@ -18,16 +14,21 @@ func (e *Engine) runAgain(ctx context.Context, p *parkedEntry) {
 	}
 	it.route = p.route
 	e.holdings.replace(&p.holding, &it.holding, d.ID, p.holding.count)
-	select {
-	case e.reruns <- it:
-	case <-ctx.Done():
-		e.hold(broker.Held{ID: d.ID, Count: p.holding.count, Delivery: p.delivery, Started: true})
-	}
+	e.inbox.put(it)
+}
+
+// handBackUntaken notes what was to run again and has not been taken up.
+func (e *Engine) handBackUntaken(it *item) {
+	e.hold(broker.Held{ID: it.delivery.ID, Count: it.settlement.Delivery.Count, Delivery: it.delivery, Started: true})
 }
 
 // takeUp has the server note that the entry is in a handler again, as the hand-out of a read does by itself: if the
 // process dies in this run, that is a loss. It reports whether the entry is still ours to run.
 func (e *Engine) takeUp(it *item) bool {
+	if e.isStopping() {
+		e.handBackUntaken(it)
+		return false
+	}
 	e.room.running.Add(1)
 	e.unparked(it.route)
 	e.settler.submit(it)

@@ -301,9 +301,9 @@ func (s *settler) done(it *item) {
 func (e *Engine) copiesTo() string { return cmp.Or(e.config.Source.OutRetry, e.config.Source.Key) }
 
 // unpark is called when a parked entry is due.
-func (e *Engine) unpark(ctx context.Context, p *parkedEntry) {
+func (e *Engine) unpark(p *parkedEntry) {
 	if e.caps.InPlace {
-		e.runAgain(ctx, p)
+		e.runAgain(p)
 		return
 	}
 	it := &item{route: p.route, delivery: p.delivery, unparking: true}

@@ -13,11 +13,21 @@ type slot struct {
 	// took is how long the deliveries of this slot have taken lately, in nanoseconds, 0 for none so far; began is when the
 	// one that runs did, 0 for none.
 	took, began atomic.Int64
+	// wake ends the slot's rest.
+	wake chan struct{}
 
 	mu      sync.Mutex // guards what follows; not held while a handler runs
 	current *item
 	ctx     context.Context
 	end     context.CancelCauseFunc
+}
+
+func newSlots(n int) []slot {
+	slots := make([]slot, n)
+	for i := range slots {
+		slots[i].wake = make(chan struct{}, 1)
+	}
+	return slots
 }
 
 // begin puts the delivery into the slot and returns the context that it runs under.

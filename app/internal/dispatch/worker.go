@@ -39,24 +39,19 @@ func (e *Engine) worker(slot *slot, it *item) {
 	for {
 		if it == nil {
 			var open bool
-			select {
-			case it, open = <-e.work:
-				if !open {
-					return
-				}
-			case it = <-e.recalled:
-			case it = <-e.reruns:
-				if !e.takeUp(it) {
-					it = nil
-					continue
-				}
+			if it, open = e.inbox.take(slot); !open {
+				return
+			}
+			if it.taken != nil && !e.takeUp(it) {
+				it = nil
+				continue
 			}
 		}
 		it = e.next(e.serve(slot, it))
 	}
 }
 
-// serve takes one delivery from the channel to its settlement, or aside. It returns the route whose slot is free again, nil
+// serve takes one delivery from the inbox to its settlement, or aside. It returns the route whose slot is free again, nil
 // for none. The item is somebody else's by then.
 func (e *Engine) serve(slot *slot, it *item) (left *route) {
 	if it.entered {
