@@ -30,7 +30,7 @@ with a delay, say) goes where --to says. What cannot be decoded stays.`,
 	}
 	f.register(cmd, "those whose time has come, which nobody has moved")
 	cmd.Flags().StringVar(&to, "to", "", "to this `KEY`, whatever a message says")
-	cmd.Flags().StringVar(&kind, "kind", "", "what --to is: stream or list (default: what stands there, else a stream)")
+	cmd.Flags().StringVar(&kind, "kind", "", "the `KIND` of --to: stream or list (default: what stands there, else a stream)")
 	s.completeKind(cmd, "to", "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(args[1:]); err != nil {

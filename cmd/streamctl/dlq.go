@@ -98,7 +98,7 @@ func (s *session) limit(flag int) int {
 
 func limitFlag(cmd *cobra.Command, limit *int) {
 	cmd.Flags().IntVarP(limit, "limit", "n", -1, "show `N` at most, 0 for all (default 100, with --json all)")
-	cmd.Flags().Lookup("limit").DefValue = ""
+	cmd.Flags().Lookup("limit").DefValue = "0" // so that the help shows no default of its own
 }
 
 func newDLQList(s *session) *cobra.Command {

@@ -79,7 +79,7 @@ however many run at once, nothing is lost or doubled; what is interrupted prints
 	flags := cmd.Flags()
 	m.register(s, cmd, "replay")
 	flags.StringVar(&to, "to", "", "to this `KEY` instead of where they were buried from")
-	flags.StringVar(&kind, "kind", "", "what --to is: stream, list, channel or sharded (default: what stands there, else a stream)")
+	flags.StringVar(&kind, "kind", "", "the `KIND` of --to: stream, list, channel or sharded (default: what stands there, else a stream)")
 	flags.StringVar(&after, "after", "", "by way of this delay set, a `KEY`")
 	flags.DurationVar(&delay, "delay", 0, "how long they wait there, such as 10m")
 	flags.BoolVar(&keepCounters, "keep-counters", false, "leave failures and losses as they were at the burial")

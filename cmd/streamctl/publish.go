@@ -43,7 +43,7 @@ content-type json where it is JSON. On lists and channels a body goes out bare, 
 		ValidArgsFunction: s.completeKeys("stream", "list"),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&p.kind, "kind", "", "what KEY is: stream, list, channel or sharded (default: what stands there, else a stream)")
+	flags.StringVar(&p.kind, "kind", "", "the `KIND` of KEY: stream, list, channel or sharded (default: what stands there, else a stream)")
 	flags.StringArrayVarP(&p.headers, "header", "H", nil, "add a header, `NAME=VALUE`; may be given several times")
 	flags.StringVar(&p.contentType, "content-type", "", "the content-type header, a `NAME`; none for \"-\" (default: json where the body is JSON)")
 	flags.StringVar(&p.after, "after", "", "by way of this delay set, a `KEY`")
