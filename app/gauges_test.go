@@ -307,3 +307,27 @@ func TestAnUnknownLagHasNoValueOnRealServers(t *testing.T) {
 		})
 	})
 }
+
+// A server that stands still answers nothing, and then everything again.
+func TestGaugesOfARealServerThatStandsStill(t *testing.T) {
+	server := redistest.Start(t).Own(t) // CLIENT PAUSE holds everybody up
+	apptest.Live(t, server.URL(), func(h *apptest.H) {
+		m := newMeasured(h.T())
+		s := newService(h, h.Broker(), m.option())
+		s.mount(streamrt.Spec{Name: "s"}, func(context.Context, string) outcome.HandlerOutcome { return outcome.Ack() })
+		s.start()
+		h.Eventually("the lag is known", func(context.Context) bool { _, known := m.gauges("s")["lag"]; return known })
+		if err := h.Client().Do(h.T().Context(), "CLIENT", "PAUSE", 1500, "ALL").Err(); err != nil {
+			h.T().Fatal(err)
+		}
+		began := time.Now()
+		got := m.gauges("s")
+		if took := time.Since(began); took > time.Second {
+			h.T().Errorf("the collection took %s", took)
+		}
+		if _, known := got["lag"]; known || len(got) == 0 {
+			h.T().Errorf("%v", got)
+		}
+		h.Eventually("the lag is known again", func(context.Context) bool { _, known := m.gauges("s")["lag"]; return known })
+	})
+}
