@@ -112,17 +112,33 @@ func (f *inflight) isLost(x *flown) bool {
 	return x.lost
 }
 
-// listed is how many items the in-flight list should hold.
-func (f *inflight) listed(in *flight) int {
+// listed is how many items the in-flight list should hold, and aside how many the one beside it.
+func (f *inflight) listed(in *flight) (listed, aside int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := 0
 	for _, x := range f.all {
-		if x.in == in && !x.aside && !x.lost {
-			n++
+		switch {
+		case x.in != in || x.lost:
+		case x.aside:
+			aside++
+		default:
+			listed++
 		}
 	}
-	return n
+	return listed, aside
+}
+
+// standsAside returns how many of each item may stand beside the in-flight list.
+func (f *inflight) standsAside(in *flight) map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := make(map[string]int)
+	for _, x := range f.all {
+		if x.in == in && !x.lost && (x.aside || x.settling) {
+			known[string(x.item)]++
+		}
+	}
+	return known
 }
 
 // look compares what is in hand with what the server has. It returns the items that it has and this process does not know

@@ -38,6 +38,9 @@ var listRestoreLua string
 //go:embed scripts/list_retire.lua
 var listRetireLua string
 
+//go:embed scripts/list_back.lua
+var listBackLua string
+
 //go:embed scripts/list_measure.lua
 var listMeasureLua string
 
@@ -55,10 +58,11 @@ var (
 	listRestoreScript = newScript(listRestoreLua)
 	listRetireScript  = newScript(listRetireLua)
 	listMeasureScript = newScript(listMeasureLua)
+	listBackScript    = newScript(listBackLua)
 
 	listScripts = []*script{
 		listAckScript, listCheckScript, listPushScript, listDelayScript, listKeepScript, listTakeScript,
 		listPutBackScript, listReleaseScript, listJudgeScript, listRestoreScript, listRetireScript,
-		listMeasureScript,
+		listMeasureScript, listBackScript,
 	}
 )
