@@ -1,10 +1,15 @@
 package app_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/app"
+	"github.com/millrace-go/millrace/broker"
+	"github.com/millrace-go/millrace/outcome"
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
@@ -68,5 +73,55 @@ func TestABrokersRetentionCanBeLeftOut(t *testing.T) {
 		m.Mount(plain(streamrt.Spec{Name: "channel", Channel: "c"}), app.Retain(nil), app.DeadLetter("unshown"))
 		m.Mount(with(spec("theirs"), func(s *streamrt.Spec) { s.Foreign = true }), app.Retain())
 		s.start()
+	})
+}
+
+// What is too old goes within a minute of its time, also where nothing is buried any more.
+func TestOldDeadLettersGo(t *testing.T) {
+	for name, source := range map[string]streamrt.Spec{"stream": spec("from"), "list": list("from"), "reliable list": {Name: "from", List: "from", Reliable: true}} {
+		t.Run(name, func(t *testing.T) {
+			paused(t, func(s *service) {
+				to, length := broker.List("from"), func() int64 { return s.Client().LLen(t.Context(), "dlq").Val() }
+				if source.Stream != "" {
+					to, length = broker.Stream("from"), func() int64 { return s.length("dlq") }
+				}
+				s.m.Mount(streamrt.Subscribe(source, streamrt.Raw, func(context.Context, []byte) outcome.HandlerOutcome {
+					return outcome.DeadLetter(errors.New("no"))
+				}), app.DeadLetter("dlq", app.KeepFor(time.Hour)))
+				s.start()
+				s.Advance(10 * time.Second) // the rounds of the process are not those of the messages
+				for range 3 {
+					if err := s.m.Publish(t.Context(), to, []byte("x")); err != nil {
+						t.Fatal(err)
+					}
+					s.Advance(20 * time.Minute)
+				}
+				for i, want := range []int64{2, 1, 0} {
+					s.Advance(time.Minute)
+					if got := length(); got != want {
+						t.Errorf("%d minutes after an hour: %d records, want %d", 1+20*i, got, want)
+					}
+					s.Advance(19 * time.Minute)
+				}
+			})
+		})
+	}
+}
+
+// A mount says at its start what it keeps, and what is removed is counted for it.
+func TestRemovalIsLoggedAndCounted(t *testing.T) {
+	paused(t, func(s *service) {
+		s.mount(streamrt.Spec{}, ack, app.Retain(app.KeepLast(2)), app.DeadLetter("dlq", app.KeepLast(7)))
+		s.start()
+		s.publish("a", "b", "c", "d", "e")
+		s.Advance(2 * time.Minute)
+		if n := s.length("in"); n != 2 {
+			t.Errorf("XLEN %d, want 2", n)
+		}
+		for _, want := range []string{`keeps="the last 2"`, `dead_letter="dlq, keeps the last 7"`} {
+			if !strings.Contains(s.log.String(), want) {
+				t.Errorf("the log does not say %s:\n%s", want, s.log)
+			}
+		}
 	})
 }

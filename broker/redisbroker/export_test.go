@@ -12,7 +12,15 @@ var ListAckSHA = listAckScript.sha
 
 // Trim is one round of the trimmer. between runs after the look and before anything is removed.
 func Trim(ctx context.Context, sub broker.Subscription, between func()) error {
-	t := sub.(*subscription).trimmer
+	var t *trimmer
+	switch s := sub.(type) {
+	case *subscription:
+		t = s.trimmer
+	case *list:
+		t = s.trimmer
+	case *reliableList:
+		t = s.trimmer
+	}
 	unneeded, err := t.look(ctx)
 	if between != nil {
 		between()

@@ -129,7 +129,7 @@ var (
 	allScripts = []*script{
 		copyScript, buryScript, delayScript, laterScript, keepScript, unparkScript, ackScript, checkScript, takeScript,
 		aliveScript, refreshScript, judgeScript, reapScript, putBackScript, unseenScript, releaseScript, dueScript, moveScript,
-		afterScript, permittedScript, measureScript, setMeasureScript, boundLettersScript,
+		afterScript, permittedScript, measureScript, setMeasureScript, trimScript, boundLettersScript,
 	}
 )
 

@@ -129,7 +129,7 @@ func (t *trimmer) step(ctx context.Context, key, group, below string, retain bro
 	if retain.For > 0 {
 		age = milliseconds(retain.For)
 	}
-	reply, err := trimScript.runOnce(ctx, t.client, append(trimScript.args(5, key), group, below, retain.Last, age, trimEntries))
+	reply, err := run(ctx, t.client, append(trimScript.args(5, key), group, below, retain.Last, age, trimEntries))
 	if errors.Is(err, redis.Nil) {
 		return 0, "", nil, nil
 	}
