@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
 	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/app/apptest"
 	"github.com/millrace-go/millrace/outcome"
@@ -29,6 +31,8 @@ type play struct {
 	*apptest.H
 	spy       *spy
 	log       errorLog
+	meters    *sdkmetric.ManualReader // of counts
+	counts    *sdkmetric.MeterProvider
 	release   chan struct{} // ends the run of the message that has the only handler
 	refusal   error
 	soon      state // when the first run is over
@@ -76,16 +80,16 @@ func (p *play) name() string { return p.title }
 // run plays it and returns the word for what happened, or a description where there is no word for it.
 func (p *play) run(t *testing.T) (word string) {
 	t.Helper()
-	meters()
 	apptest.Paused(t, func(h *apptest.H) {
-		p.H, p.release = h, make(chan struct{})
+		p.H, p.release, p.meters = h, make(chan struct{}), sdkmetric.NewManualReader()
+		p.counts = sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.meters))
 		p.spy = p.listen(h)
 		defer p.spy.close()
 		subscription := fmt.Sprintf("play-%d", numbers.Add(1))
 		first, err := p.start(subscription, p.log, p.mount.options...)
 		if p.refusal = err; err == nil {
 			p.perform(first)
-			p.discarded = discardedBy(t, subscription)
+			p.discarded = p.discardedBy(subscription)
 		}
 	})
 	return p.word()
@@ -149,7 +153,7 @@ func (p *play) start(subscription string, log slog.Handler, options ...app.Mount
 		app.Concurrency(1), app.Prefetch(1), app.Backoff(app.Exponential{Initial: delay, Max: delay, NoJitter: true}),
 	}
 	b, life := mortal(p.H)
-	a := app.New("play", "1", app.Grace(time.Second), app.Logger(slog.New(log)))
+	a := app.New("play", "1", app.Grace(time.Second), app.Logger(slog.New(log)), app.MeterProvider(p.counts))
 	a.Broker(b).Mount(p.subscription(subscription), slices.Concat(always, p.source.options, options)...)
 	return startProcess(a, life)
 }

@@ -6,11 +6,8 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/millrace-go/millrace/app"
@@ -192,19 +189,11 @@ func (l *lifeline) cut() {
 	}
 }
 
-// meters makes the global meter provider one that can be read.
-var meters = sync.OnceValue(func() *sdkmetric.ManualReader {
-	reader := sdkmetric.NewManualReader()
-	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(0)))
-	return reader
-})
-
 // discardedBy is what a subscription has counted as discarded, by why.
-func discardedBy(t *testing.T, subscription string) map[string]int64 {
-	t.Helper()
+func (p *play) discardedBy(subscription string) map[string]int64 {
 	var data metricdata.ResourceMetrics
-	if err := meters().Collect(context.Background(), &data); err != nil {
-		t.Fatal(err)
+	if err := p.meters.Collect(context.Background(), &data); err != nil {
+		p.T().Fatal(err)
 	}
 	counted := map[string]int64{}
 	for _, scope := range data.ScopeMetrics {
