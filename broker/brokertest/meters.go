@@ -18,7 +18,7 @@ var meterReader = sync.OnceValue(func() *sdkmetric.ManualReader {
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(
 		sdkmetric.WithReader(reader),
 		sdkmetric.WithCardinalityLimit(0), // more subscriptions than a service ever has
-		// Gauges are asked for at every collection: of all apps of the process, those on other paused clocks among them.
+		// Gauges are asked for at every collection, of all apps of the process; the suite reads counters alone.
 		sdkmetric.WithView(sdkmetric.NewView(
 			sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindObservableGauge},
 			sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}},

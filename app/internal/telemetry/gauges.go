@@ -72,7 +72,7 @@ type Watch struct {
 	mounts   []Gauged
 	local    []metric.ObserveOption
 	remote   []metric.ObserveOption
-	bubbled  bool
+	bubble   string
 	register []metric.Registration
 	ends     context.Context
 	end      context.CancelFunc
@@ -93,7 +93,7 @@ type question struct {
 
 // Watch begins to show gauges. The mounts are all of the one broker.
 func (t *Telemetry) Watch(ctx context.Context, b broker.Broker, log *slog.Logger, mounts []Gauged) *Watch {
-	w := &Watch{broker: b, log: log, gauges: &t.gauges, mounts: mounts, bubbled: inBubble()}
+	w := &Watch{broker: b, log: log, gauges: &t.gauges, mounts: mounts, bubble: bubble()}
 	w.ends, w.end = context.WithCancel(context.WithoutCancel(ctx))
 	for i := range mounts {
 		name := attribute.String(subscriptionKey, mounts[i].Subscription)
@@ -131,16 +131,8 @@ func (w *Watch) Close() {
 // Wait returns when nothing of the watch runs any more.
 func (w *Watch) Wait() { w.asking.Wait() }
 
-// inBubble reports whether the clock of this goroutine is the paused one of a test (testing/synctest): its times have no
-// monotonic reading. What belongs to such a bubble must not be touched from outside, where a reader of the whole test
-// binary may collect.
-func inBubble() bool {
-	now := time.Now()
-	return now == now.Round(0) //nolint:staticcheck // Equal leaves out the reading, which is what is asked for
-}
-
 func (w *Watch) observeLocal(_ context.Context, o metric.Observer) error {
-	if w.bubbled != inBubble() {
+	if w.bubble != bubble() {
 		return nil
 	}
 	for i := range w.mounts {
@@ -162,7 +154,7 @@ func (w *Watch) observeLocal(_ context.Context, o metric.Observer) error {
 
 // observeServer shows what is known. What is not has no value: 0 would say that all is well.
 func (w *Watch) observeServer(ctx context.Context, o metric.Observer) error {
-	if w.bubbled != inBubble() {
+	if w.bubble != bubble() {
 		return nil
 	}
 	g := w.gauges
