@@ -21,6 +21,7 @@ var recoveryArea = area{name: "Recovery", bodies: []body{
 	{name: "VanishedEntriesAreAcknowledgedUnhandled", run: vanishedEntries},
 	{name: "ADeadProcessLosesNothing", run: deadProcess},
 	{name: "AFixedNameInheritsOnce", run: fixedName},
+	{name: "AnOutcomeThatTheServerLostIsMadeUpFor", run: lostOutcome},
 	{name: "StopsLeaveNoConsumers", run: stopsLeaveNoConsumers},
 	{name: "ReclaimTakesWhatAForeignReaderLeaves", run: reclaimed},
 }}
@@ -132,6 +133,36 @@ func fixedName(t *testing.T, target Target) {
 		}
 		if calls := r.of(fmt.Sprint("new ", i)); len(calls) != 1 || calls[0].message.Losses != 0 {
 			t.Errorf("new message %d: %+v", i, calls)
+		}
+	}
+}
+
+// lostOutcome: a server that was rolled back has an entry pending again that was acknowledged, under the process that did.
+// That process lives, so that nobody takes it over: it handles the entry again by itself, and is charged with nothing.
+func lostOutcome(t *testing.T, target Target) {
+	target = target.mortal()
+	k, r := uniqueKeys(), &recorder{answer: acks}
+	svc := newService(target)
+	svc.mount(mode{}.spec(k), r)
+	svc.start(t)
+	svc.publish(t, k.stream, []byte("once"))
+	awaitRest(t, target, k)
+	me := consumers(t.Context(), target, k)[0]
+	lost := mustEntries(t, target, k.stream)[0].id
+	err := target.Client.Do(t.Context(), "XCLAIM", k.stream, k.group, me, 0, lost, "IDLE", 0, "RETRYCOUNT", 1, "FORCE", "JUSTID").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the message is handled again", func(context.Context) bool { return len(r.of("once")) > 1 })
+	awaitRest(t, target, k)
+	svc.stop(t)
+	calls := r.of("once")
+	if len(calls) != 2 {
+		t.Errorf("handled %d times", len(calls))
+	}
+	for _, c := range calls {
+		if m := c.message; m.ID != calls[0].message.ID || m.EntryID != lost || m.Attempt != 1 || m.Losses != 0 {
+			t.Errorf("message %s, entry %s, attempt %d, losses %d", m.ID, m.EntryID, m.Attempt, m.Losses)
 		}
 	}
 }

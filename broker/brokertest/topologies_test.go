@@ -360,7 +360,7 @@ func replicate(t *testing.T, nodes []*redistest.Server) {
 	}
 	of := id(master)
 	soon(t, "the servers have met", func() bool { return replica.Do(ctx, "CLUSTER", "REPLICATE", of).Err() == nil })
-	// A client that loads the state before learns of the replica a minute later.
+	// A client that loads the state before learns of the replica ten seconds later.
 	soon(t, "the replica is in step, and clients are told of it", func() bool {
 		return strings.Contains(replica.Info(ctx, "replication").Val(), "master_link_status:up") &&
 			strings.Contains(master.ClusterInfo(ctx).Val(), "cluster_state:ok") &&

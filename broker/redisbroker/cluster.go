@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -10,6 +11,9 @@ import (
 
 // redirects is how many servers a command is led through before its error counts.
 const redirects = 3
+
+// askNodesEvery is how often the client asks who keeps which keys, and who stands behind whom, while nothing fails.
+const askNodesEvery = 10 * time.Second
 
 // cluster is a Redis Cluster, whose keys live on many servers.
 type cluster struct{ options *redis.ClusterOptions }
@@ -21,6 +25,10 @@ func newCluster(options redis.ClusterOptions) cluster {
 	// Every command of ours has its key where it belongs; the policies would first ask the server for its list of commands.
 	options.DisableRoutingPolicies = true
 	options.MaxRedirects = max(options.MaxRedirects, redirects)
+	// A replica has to be known before its master dies: where that is the only server that is known, nobody is left to ask.
+	if every := options.ClusterStateReloadInterval; every <= 0 || every > askNodesEvery {
+		options.ClusterStateReloadInterval = askNodesEvery
+	}
 	return cluster{&options}
 }
 
