@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha1" //nolint:gosec // see ListLetter
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,10 +109,12 @@ func unburied(fields []broker.Field) []broker.Field {
 	return left
 }
 
+var errLaterItem = errors.New("a later version of this library wrote it, so that only a list can take it; name a list as its target")
+
 // movedFields are the fields of a record that goes to a stream.
 func movedFields(m *broker.Move) ([]broker.Field, error) {
 	if isLater(m.Letter.Raw) {
-		return nil, fmt.Errorf("a later version of this library wrote it, so that only a list can take it; name a list as its target")
+		return nil, errLaterItem
 	}
 	return editFields(unburied(m.Letter.Fields), m.Edits), nil
 }

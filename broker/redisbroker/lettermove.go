@@ -2,25 +2,42 @@ package redisbroker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace-go/millrace/broker"
 )
 
+// shelf is how scripts find the records of a dead letter.
+type shelf interface {
+	// scripts are the one that moves records or deletes them, and the one that claims them.
+	scripts() (move, claim *script)
+	// find are the arguments that name a record to the scripts.
+	find(*broker.Letter) []any
+	// away notes that a record of the last page is not there any more.
+	away(*broker.Letter)
+	// names tells that no two records ever have the same id.
+	names() bool
+}
+
 // letterMover moves the records of one walk.
 type letterMover struct {
 	from      *letters
+	shelf     shelf
 	structure broker.Structure
 	// held is what TYPE answered for a source.
 	held map[string]string
+	// token is whose turn it is at moves between cluster slots.
+	token string
 }
 
-func newLetterMover(from *letters, structure broker.Structure) *letterMover {
-	return &letterMover{from: from, structure: structure, held: make(map[string]string)}
+func newLetterMover(from *letters, structure broker.Structure, s shelf) *letterMover {
+	return &letterMover{from: from, shelf: s, structure: structure, held: make(map[string]string), token: rand.Text()}
 }
 
 // outgoing is a move and the command that writes it: [command, key, arguments...].
@@ -53,68 +70,107 @@ func (m *letterMover) move(ctx context.Context, moves []*broker.Move) error {
 			whole = append(whole, out)
 		}
 	}
-	for len(whole) > 0 {
-		n, bytes := 0, 0
-		for n < len(whole) && n < callEntries && (n == 0 || bytes+whole[n].bytes <= callBytes) {
-			bytes += whole[n].bytes
-			n++
-		}
-		if err := m.call(ctx, whole[:n]); err != nil {
-			return err
-		}
-		whole = whole[n:]
+	if err := m.calls(ctx, whole); err != nil {
+		return err
 	}
-	for _, out := range inSteps {
-		if err := m.step(ctx, out); err != nil {
+	return m.steps(ctx, inSteps)
+}
+
+// batch is how many of the moves one script call takes.
+func batch(moves []*outgoing) int {
+	n, bytes := 0, 0
+	for n < len(moves) && n < callEntries && (n == 0 || bytes+moves[n].bytes <= callBytes) {
+		bytes += moves[n].bytes
+		n++
+	}
+	return n
+}
+
+// calls moves records in scripts.
+func (m *letterMover) calls(ctx context.Context, moves []*outgoing) error {
+	for len(moves) > 0 {
+		n := batch(moves)
+		later, err := m.call(ctx, moves[:n])
+		if err != nil {
 			return err
 		}
+		moves = slices.Concat(later, moves[n:])
 	}
 	return nil
 }
 
-// call moves records in one script.
-func (m *letterMover) call(ctx context.Context, batch []*outgoing) error {
+// call moves records in one script, and returns those that it left to another call.
+func (m *letterMover) call(ctx context.Context, moves []*outgoing) (later []*outgoing, err error) {
 	keys := []string{m.from.key}
 	var arguments []any
-	for _, out := range batch {
-		index, heard := 0, 0
+	for _, out := range moves {
+		index := 0
 		if out.key != "" {
 			if index = slices.Index(keys, out.key); index < 0 {
 				index, keys = len(keys), append(keys, out.key)
 			}
 			index++ // Lua counts from 1
 		}
-		if out.heard {
-			heard = 1
-		}
-		arguments = append(arguments, out.Letter.ID, 3+len(out.args), out.command, index, heard)
-		arguments = append(arguments, out.args...)
+		arguments = append(arguments, m.shelf.find(out.Letter)...)
+		arguments = append(arguments, out.writing(index)...)
 	}
-	reply, err := letterMoveScript.runOnce(ctx, m.from.client, append(letterMoveScript.args(len(arguments), keys...), arguments...))
+	move, _ := m.shelf.scripts()
+	statuses, err := m.statuses(ctx, move, keys, arguments)
+	if err == nil && len(statuses) != len(moves) {
+		err = m.from.failed("moving records", errReply)
+	}
 	if err != nil {
-		return m.from.failed("moving records", err)
+		return nil, err
 	}
-	statuses, _ := reply.([]any)
-	if len(statuses) != len(batch) {
-		return m.from.failed("moving records", errReply)
+	for i, out := range moves {
+		if statuses[i] == "later" {
+			later = append(later, out)
+			continue
+		}
+		m.answer(out, statuses[i])
 	}
-	for i, out := range batch {
-		text, _ := statuses[i].(string)
-		out.answered(text)
-	}
-	return nil
+	return later, nil
 }
 
-func (o *outgoing) answered(status string) {
+// writing are the arguments of the scripts' write, and how many they are. A move without a command only deletes.
+func (o *outgoing) writing(index int) []any {
+	if o.command == "" {
+		return []any{0}
+	}
+	heard := 0
+	if o.heard {
+		heard = 1
+	}
+	return append([]any{3 + len(o.args), o.command, index, heard}, o.args...)
+}
+
+// statuses runs a script that answers with a list of texts.
+func (m *letterMover) statuses(ctx context.Context, s *script, keys []string, arguments []any) ([]string, error) {
+	reply, err := s.runOnce(ctx, m.from.client, append(s.args(len(arguments), keys...), arguments...))
+	if err != nil {
+		return nil, m.from.failed("moving records", err)
+	}
+	list, _ := reply.([]any)
+	texts := make([]string, len(list))
+	for i, status := range list {
+		texts[i], _ = status.(string)
+	}
+	return texts, nil
+}
+
+// answer gives a move its result.
+func (m *letterMover) answer(out *outgoing, status string) {
 	switch status {
 	case "done":
-		o.Result = broker.Done
+		out.Result = broker.Done
+		m.shelf.away(out.Letter)
 	case "gone":
-		o.Result = broker.Gone
+		out.Result = broker.Gone
+		m.shelf.away(out.Letter)
 	case "unheard":
-		o.Result = broker.Unheard
+		out.Result = broker.Unheard
 	default:
-		o.Err = o.failed(serverError(status))
+		out.Err = out.failed(serverError(status))
 	}
 }
 
@@ -127,38 +183,6 @@ func (o *outgoing) target() any {
 		return o.args[0]
 	}
 	return o.key
-}
-
-// step moves one record that no script can: it writes, and then deletes. A crash in between leaves both.
-func (m *letterMover) step(ctx context.Context, out *outgoing) error {
-	there, err := m.from.entries(ctx, out.Letter.ID, out.Letter.ID, 1)
-	if err != nil {
-		return err
-	}
-	if len(there) == 0 {
-		out.Result = broker.Gone
-		return nil
-	}
-	args := append([]any{out.command, out.key}, out.args...)
-	if out.command == "ZADD" {
-		args = append(afterScript.args(2, out.key), out.args...)
-	}
-	reply, err := run(ctx, m.from.client, args)
-	if text, ok := reply.(string); err == nil && ok && out.command == "ZADD" && text != "done" {
-		err = serverError(text)
-	}
-	if err != nil {
-		if isRefused(err) {
-			out.Err = out.failed(err)
-			return nil
-		}
-		return out.failed(err)
-	}
-	if err := m.from.client.XDel(ctx, m.from.key, out.Letter.ID).Err(); err != nil {
-		return m.from.failed("XDEL", err)
-	}
-	out.Result = broker.Done
-	return nil
 }
 
 // look asks for the TYPE of every source that was not asked for yet, in one round trip.
@@ -185,8 +209,36 @@ func (m *letterMover) look(ctx context.Context, moves []*broker.Move) error {
 			return m.from.failed(fmt.Sprintf("TYPE of the source %q", source), err)
 		}
 		m.held[source] = held.Val()
+		if held.Val() == "none" {
+			heard, err := m.isChannel(ctx, source)
+			if err != nil {
+				return m.from.failed("PUBSUB NUMSUB", err)
+			}
+			if heard {
+				m.held[source] = heldByChannel
+			}
+		}
 	}
 	return nil
+}
+
+// heldByChannel is said of a source where no key stands and somebody listens to a channel of that name. The server keeps
+// nothing of a channel, and a record does not say what its source was.
+const heldByChannel = "channel"
+
+func (m *letterMover) isChannel(ctx context.Context, name string) (bool, error) {
+	var heard atomic.Bool
+	err := everyNode(ctx, m.from.client, func(ctx context.Context, node *redis.Client) error {
+		counts, err := node.PubSubNumSub(ctx, name).Result()
+		switch {
+		case isRefused(err):
+			return nil // a user who may not ask has to name a channel as the target
+		case counts[name] > 0:
+			heard.Store(true)
+		}
+		return err
+	})
+	return heard.Load(), err
 }
 
 var errNoSource = errors.New("the record does not say where it was buried from; name a target")
@@ -207,10 +259,12 @@ func (m *letterMover) destination(mv *broker.Move) (broker.Destination, error) {
 		return broker.List(b.Source), nil
 	case redisTypes[broker.StructureSortedSet]:
 		return broker.Destination{}, nil
-	case "none":
+	case "none", heldByChannel:
 		switch {
 		case fromDelaySet(b):
 			return broker.Destination{}, nil
+		case held == heldByChannel && b.Group == "":
+			return broker.Channel(b.Source), nil
 		case m.structure == broker.StructureList:
 			return broker.List(b.Source), nil
 		case b.Group != "":

@@ -8,5 +8,33 @@ var letterWriteLua string
 //go:embed scripts/letter_move.lua
 var letterMoveLua string
 
-// The scripts that move dead letters.
-var letterMoveScript = newScript(waitLua + letterWriteLua + letterMoveLua)
+//go:embed scripts/letter_find.lua
+var letterFindLua string
+
+//go:embed scripts/letter_move_item.lua
+var letterMoveItemLua string
+
+//go:embed scripts/letter_turn.lua
+var letterTurnLua string
+
+//go:embed scripts/letter_turn_end.lua
+var letterTurnEndLua string
+
+//go:embed scripts/letter_claim.lua
+var letterClaimLua string
+
+//go:embed scripts/letter_claim_item.lua
+var letterClaimItemLua string
+
+//go:embed scripts/letter_once.lua
+var letterOnceLua string
+
+// The scripts that move dead letters. No subscription needs them, so that they are loaded when one is first called.
+var (
+	letterMoveScript      = newScript(waitLua + letterWriteLua + letterMoveLua)
+	letterMoveItemScript  = newScript(waitLua + letterWriteLua + letterFindLua + letterMoveItemLua)
+	letterClaimScript     = newScript(letterTurnLua + letterClaimLua)
+	letterClaimItemScript = newScript(letterFindLua + letterTurnLua + letterClaimItemLua)
+	letterTurnEndScript   = newScript(letterTurnEndLua)
+	letterOnceScript      = newScript(waitLua + letterWriteLua + letterOnceLua)
+)

@@ -25,13 +25,21 @@ func (l *streamLetters) Len(ctx context.Context) (int64, error) {
 // Add is XADD.
 func (l *streamLetters) Add(ctx context.Context, records []*broker.Letter) (int, error) {
 	return l.add(ctx, records, func(r *broker.Letter) ([]any, error) {
-		return append([]any{"XADD", l.key}, entryArguments(r.Fields)...), nil
+		fields := r.Fields
+		if len(fields) == 0 {
+			fields = ListLetter(r.Raw).Fields
+		}
+		if isLater(r.Raw) {
+			return nil, errLaterItem
+		}
+		return append([]any{"XADD", l.key}, entryArguments(fields)...), nil
 	})
 }
 
 // Walk ends at the entry that is the last one now. A cursor is the id of the last record seen, a slash, and that of the last one to be seen.
 func (l *streamLetters) Walk(ctx context.Context, cursor string, ids []string) (broker.LetterWalk, error) {
-	w := &streamWalk{mover: newLetterMover(&l.letters, broker.StructureStream), named: len(ids) > 0}
+	w := &streamWalk{named: len(ids) > 0}
+	w.mover = newLetterMover(&l.letters, broker.StructureStream, w)
 	w.ids = slices.SortedFunc(slices.Values(ids), compareIDs)
 	for _, id := range ids {
 		if !isEntryID(id) {
@@ -180,6 +188,14 @@ func (w *streamWalk) Cursor(behind *broker.Letter) string {
 func (w *streamWalk) Move(ctx context.Context, moves []*broker.Move) error {
 	return w.mover.move(ctx, moves)
 }
+
+func (w *streamWalk) scripts() (move, claim *script) { return letterMoveScript, letterClaimScript }
+
+func (w *streamWalk) find(l *broker.Letter) []any { return []any{l.ID} }
+
+func (w *streamWalk) away(*broker.Letter) {}
+
+func (w *streamWalk) names() bool { return true }
 
 // Remove is XDEL.
 func (w *streamWalk) Remove(ctx context.Context, records []*broker.Letter) (int, error) {

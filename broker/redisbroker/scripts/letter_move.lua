@@ -1,12 +1,12 @@
--- Moves records of the dead letter KEYS[1], a stream, to KEYS[2..]. ARGV: for each its id, n, and the n arguments of write.
--- 'gone' is one that somebody else has moved or deleted.
+-- Moves records of the dead letter KEYS[1], a stream, to KEYS[2..], or deletes them. ARGV: for each its id, n, and the n
+-- arguments of write; 0 deletes. 'gone' is one that somebody else has moved or deleted.
 local result, i = {}, 1
 while i <= #ARGV do
   local id, n = ARGV[i], tonumber(ARGV[i + 1])
   local status = 'gone'
   if #redis.call('XRANGE', KEYS[1], id, id) > 0 then
     -- Write first: a script is not rolled back.
-    status = write(i + 2, i + 1 + n)
+    status = n > 0 and write(i + 2, i + 1 + n)
     if not status then
       redis.call('XDEL', KEYS[1], id)
       status = 'done'
