@@ -53,7 +53,7 @@ func (c *claims) probe(ctx context.Context) error {
 	if !c.native.Load() {
 		how = "XPENDING IDLE and XCLAIM (the server has no CLAIM)"
 	}
-	c.s.log.Info("claiming idle entries", "subscription", c.s.name, "stream", c.s.source.Key, "claim", c.s.source.Claim, "with", how)
+	c.s.log.Info("claiming idle entries", "stream", c.s.source.Key, "claim", c.s.source.Claim, "with", how)
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (s *subscription) probeDelete(ctx context.Context) error {
 	if err != nil {
 		how = fmt.Sprintf("XTRIM, once a minute (%v)", err)
 	}
-	s.log.Info("removing what every group has acknowledged", "subscription", s.name, "stream", s.source.Key, "with", how)
+	s.log.Info("removing what every group has acknowledged", "stream", s.source.Key, "with", how)
 	return nil
 }
 

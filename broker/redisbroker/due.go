@@ -99,11 +99,11 @@ func (m *moves) due(ctx context.Context, member string) (due, error) {
 	switch {
 	case errors.Is(err, errNewerMember):
 		m.config.Logger.Warn("a delayed message was written by a later version of this library; left for a process that knows it",
-			"subscription", m.config.Name, "delay_set", m.set)
+			"delay_set", m.set)
 		return due{member: member, target: moveLater}, nil
 	case err != nil && m.config.DeadLetter == "":
 		m.config.Logger.Error("a delayed message cannot be decoded and there is no dead letter; discarded",
-			"subscription", m.config.Name, "delay_set", m.set, "bytes", len(member), "error", err)
+			"delay_set", m.set, "bytes", len(member), "error", err)
 		return due{member: member, target: moveNowhere}, nil
 	case err != nil:
 		now, timeErr := m.client.Time(ctx).Result()

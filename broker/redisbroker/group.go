@@ -42,7 +42,7 @@ func (s *subscription) recreateGroup(ctx context.Context) error {
 	if err := s.createGroup(ctx, start); err != nil {
 		return err
 	}
-	s.log.Warn("the consumer group was gone; made it again", "subscription", s.name, "stream", s.source.Key, "group", s.source.Group, "start", start)
+	s.log.Warn("the consumer group was gone; made it again", "stream", s.source.Key, "group", s.source.Group, "start", start)
 	if err := s.keeper.putBack(ctx); err != nil {
 		return err
 	}

@@ -290,7 +290,7 @@ func (k *keeper) reap(ctx context.Context, consumers []redis.XInfoConsumer) erro
 		return fmt.Errorf("removing dead consumers: %w", err)
 	}
 	if removed, _ := reply.([]any); len(removed) > 0 {
-		s.log.Info("removed consumers that were dead and held nothing", "subscription", s.name, "group", s.source.Group, "consumers", len(removed))
+		s.log.Info("removed consumers that were dead and held nothing", "group", s.source.Group, "consumers", len(removed))
 	}
 	return nil
 }

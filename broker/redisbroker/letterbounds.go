@@ -61,7 +61,7 @@ func (l *letterBounds) removed(key string, reply any) bool {
 	}
 	l.config.Trimmed(key, n)
 	if _, before := l.full.Swap(key, true); !before {
-		l.config.Logger.Warn("the dead letter has reached its bound: its oldest records are removed from now on", "subscription", l.config.Name,
+		l.config.Logger.Warn("the dead letter has reached its bound: its oldest records are removed from now on",
 			"dead_letter", key, "keeps", l.config.Letters[key].String())
 	}
 	return true

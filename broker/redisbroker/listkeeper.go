@@ -49,9 +49,9 @@ func (k *listKeeper) run(ctx context.Context) {
 		k.pulse(err)
 		switch {
 		case err != nil && !failing && ctx.Err() == nil:
-			k.l.log.Warn("items of dead consumers cannot be put back", "subscription", k.l.config.Name, "list", k.l.source.Key, "error", err)
+			k.l.log.Warn("items of dead consumers cannot be put back", "list", k.l.source.Key, "error", err)
 		case err == nil && failing:
-			k.l.log.Info("items of dead consumers are put back again", "subscription", k.l.config.Name, "list", k.l.source.Key)
+			k.l.log.Info("items of dead consumers are put back again", "list", k.l.source.Key)
 		}
 		failing = err != nil
 		if !next(ctx, ticker) {
@@ -107,7 +107,7 @@ func (k *listKeeper) restore(ctx context.Context, owner string) error {
 	restored := 0
 	defer func() {
 		if restored > 0 {
-			l.log.Warn("put back what a dead consumer had in flight", "subscription", l.config.Name, "list", l.source.Key,
+			l.log.Warn("put back what a dead consumer had in flight", "list", l.source.Key,
 				"consumer", owner, "items", restored)
 		}
 	}()

@@ -96,7 +96,7 @@ func (b *Broker) subscribeReliableList(ctx context.Context, config broker.Config
 		}
 		return nil, err
 	}
-	warnApart(l.log, client, config.Name, b.prefix, l.source.Key, config.Source.DelaySet, config.DeadLetter)
+	warnApart(l.log, client, b.prefix, l.source.Key, config.Source.DelaySet, config.DeadLetter)
 	return l, nil
 }
 

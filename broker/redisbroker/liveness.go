@@ -17,7 +17,6 @@ import (
 type liveness struct {
 	client   redis.UniversalClient
 	log      *slog.Logger
-	name     string // the subscription's
 	consumer string
 	key      string
 	token    string
@@ -45,7 +44,7 @@ func newLiveness(client redis.UniversalClient, config broker.Config, consumer, t
 	keep func(context.Context, time.Duration) error,
 ) *liveness {
 	return &liveness{
-		client: client, log: config.Logger, name: config.Name, consumer: consumer, key: alivePrefix(config.Source) + consumer,
+		client: client, log: config.Logger, consumer: consumer, key: alivePrefix(config.Source) + consumer,
 		token: token, ttl: ttl, claim: config.Source.Claim, keep: keep, pulse: config.Pulse.Of(broker.CheckHeartbeat, ttl/3),
 	}
 }
@@ -95,7 +94,7 @@ func (l *liveness) beat(ctx context.Context) (holder string, err error) {
 		l.since = time.Now()
 		l.mu.Unlock()
 		if repaired {
-			l.log.Warn("the liveness key was gone; made it again", "subscription", l.name, "key", l.key)
+			l.log.Warn("the liveness key was gone; made it again", "key", l.key)
 		}
 	default:
 		l.mu.Lock()
@@ -198,10 +197,10 @@ func (l *liveness) run(ctx context.Context) {
 			l.roundEnded(began)
 		}
 		if errs != nil && !failing && ctx.Err() == nil {
-			l.log.Warn("this consumer cannot show that it is alive", "subscription", l.name, "error", errs)
+			l.log.Warn("this consumer cannot show that it is alive", "error", errs)
 		}
 		if errs == nil && failing {
-			l.log.Info("this consumer shows again that it is alive", "subscription", l.name)
+			l.log.Info("this consumer shows again that it is alive")
 		}
 		if due || failing || errs != nil {
 			l.pulse(errs) // a round in which nothing is due may ask nothing of the server

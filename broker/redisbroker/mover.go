@@ -29,7 +29,6 @@ const (
 type mover struct {
 	client redis.UniversalClient
 	log    *slog.Logger
-	name   string // the subscription's
 	set    string
 	// moveMembers moves members that were due. One that is not there any more is no error.
 	moveMembers func(ctx context.Context, members []string) error
@@ -39,7 +38,7 @@ type mover struct {
 
 func newMover(client redis.UniversalClient, config broker.Config, set string, moveMembers func(context.Context, []string) error) *mover {
 	return &mover{
-		client: client, log: config.Logger, name: config.Name, set: set, moveMembers: moveMembers,
+		client: client, log: config.Logger, set: set, moveMembers: moveMembers,
 		pulse: config.Pulse.Of(broker.CheckSweep, moveSleep), wake: make(chan time.Time, 1),
 	}
 }
@@ -76,10 +75,10 @@ func (m *mover) run(ctx context.Context) {
 		switch {
 		case err == nil && pause > 0:
 			pause = 0
-			m.log.Info("delayed messages are moved again", "subscription", m.name, "delay_set", m.set)
+			m.log.Info("delayed messages are moved again", "delay_set", m.set)
 		case err != nil && ctx.Err() == nil:
 			if pause == 0 {
-				m.log.Warn("delayed messages cannot be moved", "subscription", m.name, "delay_set", m.set, "error", err)
+				m.log.Warn("delayed messages cannot be moved", "delay_set", m.set, "error", err)
 			}
 			pause = min(max(2*pause, firstPause), longestPause)
 			wait = pause/2 + rand.N(pause/2) //nolint:gosec // jitter

@@ -37,7 +37,7 @@ func (k *keeper) putBack(ctx context.Context) error {
 	back, err := k.restore(ctx, entries)
 	k.doubt(back)
 	if err == nil && len(back) > 0 {
-		s.log.Warn("put entries back that the group had pending", "subscription", s.name, "group", s.source.Group, "entries", len(back))
+		s.log.Warn("put entries back that the group had pending", "group", s.source.Group, "entries", len(back))
 	}
 	return err
 }

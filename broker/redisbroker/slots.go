@@ -25,13 +25,13 @@ func anyApart(client redis.UniversalClient, source string, others ...string) boo
 }
 
 // warnApart names the keys of a mount that one atomic step cannot settle, and what would put them into one slot.
-func warnApart(log *slog.Logger, client redis.UniversalClient, name, prefix, source string, others ...string) {
+func warnApart(log *slog.Logger, client redis.UniversalClient, prefix, source string, others ...string) {
 	for _, key := range others {
 		if key == "" || !apart(client, source, key) {
 			continue
 		}
 		log.Warn("two keys of a mount are in different cluster slots: they are settled in three steps, and a crash between them handles a message twice; "+
-			"give both the same hash tag", "subscription", name, "source", source, "other", key, "remedy", remedy(prefix, source, key))
+			"give both the same hash tag", "source", source, "other", key, "remedy", remedy(prefix, source, key))
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 
 // subscription is one stream and group, read and settled under one consumer name.
 type subscription struct {
-	name     string
 	source   broker.Source
 	config   broker.Config
 	consumer string
@@ -60,7 +59,7 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 		return nil, err
 	}
 	s := &subscription{
-		name: config.Name, source: config.Source, config: config, consumer: b.consumerOf(config.Source), address: b.Address(),
+		source: config.Source, config: config, consumer: b.consumerOf(config.Source), address: b.Address(),
 		client: client, pool: b.connections, reader: newReader(route{client, config.Source.Key}, config.Source.Block), log: config.Logger,
 	}
 	s.letters = newLetterBounds(client, config, false)
@@ -88,7 +87,7 @@ func (b *Broker) subscribeStream(ctx context.Context, config broker.Config) (bro
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("stream %q at %s: %w", s.source.Key, s.address, err), s.reader.close())
 	}
-	warnApart(s.log, client, s.name, b.prefix, s.source.Key, s.source.DelaySet, s.config.DeadLetter)
+	warnApart(s.log, client, b.prefix, s.source.Key, s.source.DelaySet, s.config.DeadLetter)
 	s.keeper.inherit(b.fixed)
 	return s, nil
 }
@@ -324,7 +323,7 @@ func (s *subscription) discardVanished(ctx context.Context, ids []string) {
 }
 
 func (s *subscription) vanished(id string) {
-	s.log.Warn("a pending entry has vanished from the stream; acknowledged", "subscription", s.name, "stream", s.source.Key, "entry", id)
+	s.log.Warn("a pending entry has vanished from the stream; acknowledged", "stream", s.source.Key, "id", id)
 	s.config.Discarded("vanished")
 }
 

@@ -72,9 +72,9 @@ func (t *trimmer) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
-			t.log.Warn("what need not be kept cannot be removed", "subscription", t.config.Name, "error", err)
+			t.log.Warn("what need not be kept cannot be removed", "error", err)
 		case err == nil && failing:
-			t.log.Info("what need not be kept is removed again", "subscription", t.config.Name)
+			t.log.Info("what need not be kept is removed again")
 		}
 		failing = err != nil
 		if wait(ctx, t.every-t.rest) != nil {

@@ -24,14 +24,13 @@ const (
 type unreadGroups struct {
 	client redis.UniversalClient
 	source broker.Source
-	name   string
 	log    *slog.Logger
 	// looks counts by group how many looks in a row found it without readers.
 	looks map[string]int
 }
 
 func newUnreadGroups(client redis.UniversalClient, config broker.Config) *unreadGroups {
-	return &unreadGroups{client: client, source: config.Source, name: config.Name, log: config.Logger, looks: make(map[string]int)}
+	return &unreadGroups{client: client, source: config.Source, log: config.Logger, looks: make(map[string]int)}
 }
 
 // look takes note of the groups that are behind now.
@@ -52,7 +51,7 @@ func (u *unreadGroups) look(ctx context.Context, groups []behind) error {
 		u.looks[g.group]++
 		if u.looks[g.group] == unreadLooks {
 			u.log.Warn("nobody reads a group of the stream, and nothing that it needs is removed; start its readers, or remove the group if it is not needed any more",
-				"subscription", u.name, "stream", u.source.Key, "group", g.group, "needs", g.needs, "pending", g.pending,
+				"stream", u.source.Key, "group", g.group, "needs", g.needs, "pending", g.pending,
 				"remedy", fmt.Sprintf("XGROUP DESTROY %s %s", u.source.Key, g.group))
 		}
 	}
@@ -62,7 +61,7 @@ func (u *unreadGroups) look(ctx context.Context, groups []behind) error {
 		}
 		delete(u.looks, group)
 		if n >= unreadLooks {
-			u.log.Info("the group of the stream that nobody read does not keep entries any more", "subscription", u.name, "stream", u.source.Key, "group", group)
+			u.log.Info("the group of the stream that nobody read does not keep entries any more", "stream", u.source.Key, "group", group)
 		}
 	}
 	return nil
