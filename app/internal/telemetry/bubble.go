@@ -11,7 +11,7 @@ import (
 // binary shares is in another one, or in none.
 func bubble() string {
 	now := time.Now()
-	if now != now.Round(0) { //nolint:staticcheck // Equal leaves out the monotonic reading, which is what is asked for
+	if now != now.Round(0) { // not Equal, which leaves out the monotonic reading
 		return ""
 	}
 	// Only the clock of a bubble has none. Its number stands in the first line of a stack, and nowhere else:
