@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +22,10 @@ import (
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) {
+	replayIfAsked()
+	redistest.Main(m)
+}
 
 // site is one empty server.
 type site struct {
@@ -240,14 +242,6 @@ func records(t testing.TB, q *deadletter.Queue, filter deadletter.Filter) []dead
 		all = append(all, r)
 	}
 	return all
-}
-
-func bodies(all []deadletter.Record) string {
-	var text []string
-	for _, r := range all {
-		text = append(text, string(r.Body))
-	}
-	return strings.Join(text, " ")
 }
 
 // replay replays and holds the report to these numbers.

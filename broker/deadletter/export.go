@@ -16,10 +16,25 @@ import (
 // line is one record in JSON. Fields are pairs of name and value.
 type line struct {
 	// ID, Structure and Item tell where the record stood: Item is a list's whole, where Fields do not tell all of it.
-	ID        string    `json:"id,omitempty"`
-	Structure string    `json:"structure,omitempty"`
-	Fields    [][2]text `json:"fields,omitempty"`
-	Item      *text     `json:"item,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Structure string `json:"structure,omitempty"`
+	Fields    []pair `json:"fields,omitempty"`
+	Item      *text  `json:"item,omitempty"`
+}
+
+// pair is a field, an array of its name and its value.
+type pair [2]text
+
+func (p *pair) UnmarshalJSON(data []byte) error {
+	var both []text
+	if err := json.Unmarshal(data, &both); err != nil {
+		return err
+	}
+	if len(both) != 2 {
+		return fmt.Errorf("%.40s is no pair of a name and a value", data)
+	}
+	*p = pair(both)
+	return nil
 }
 
 // text is a JSON string where the bytes are UTF-8, and else {"base64": "…"}.
@@ -90,7 +105,7 @@ func writeLine(out io.Writer, l *broker.Letter) error {
 		record.Structure = "list"
 	}
 	for _, f := range l.Fields {
-		record.Fields = append(record.Fields, [2]text{f.Name, f.Value})
+		record.Fields = append(record.Fields, pair{f.Name, f.Value})
 	}
 	if l.Raw != nil && !l.Whole {
 		item := text(l.Raw)
