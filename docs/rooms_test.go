@@ -1,6 +1,9 @@
 package docs_test
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 const module = "github.com/millrace-go/millrace"
 
@@ -165,7 +168,7 @@ var rooms = []room{
 		why: "the guides and the tests that hold them and this table",
 	},
 	{
-		path: "docs/snippets", imports: []string{"app", "broker", "outcome", "runtime"}, tests: live,
+		path: "docs/snippets", imports: []string{"app", "broker", "outcome", "runtime"}, tests: slices.Concat(live, []string{"broker/deadletter"}),
 		why: "what the guides show and the examples do not have: handlers as users write them, so public packages only",
 	},
 	{
