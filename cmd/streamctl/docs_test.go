@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -95,6 +96,23 @@ func unknownCommands(root *cobra.Command, text string) map[string]string {
 		}
 	}
 	return problems
+}
+
+// TestTheOtherGuidesCallWhatThereIs holds the calls in all guides, and in the README, to the command tree.
+func TestTheOtherGuidesCallWhatThereIs(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) < 15 {
+		t.Fatalf("%d guides: %v", len(files), err)
+	}
+	for _, file := range append(files, "../../README.md") {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, problem := range unknownCommands(newRoot(&session{}), string(content)) {
+			t.Errorf("%s calls %q: %s", file, name, problem)
+		}
+	}
 }
 
 func TestTheGuideIsHeldToItsCalls(t *testing.T) {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/millrace-go/millrace/app"
@@ -36,9 +39,9 @@ var refunds = []struct {
 const unreadable = `{"id": 12, "card":`
 
 // demo runs the service until every refund has met its fate.
-func demo(ctx context.Context, s *stage.Stage) error {
+func demo(ctx context.Context, s *stage.Stage, outage bool) error {
 	n := newNarrator(s, len(refunds)+1)
-	a, m := Service(s.Broker(), &Processor{Note: n.answered}, &Reviewer{Show: n.buried}, app.Logger(slog.New(slog.DiscardHandler)))
+	a, m := n.service(outage)
 	running, err := stage.Start(ctx, a)
 	if err != nil {
 		return err
@@ -59,6 +62,16 @@ func demo(ctx context.Context, s *stage.Stage) error {
 	return nil
 }
 
+// serve runs the service, and publishes nothing, until the process is interrupted.
+func serve(ctx context.Context, s *stage.Stage, outage bool) error {
+	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	n := newNarrator(s, 0)
+	a, _ := n.service(outage)
+	s.Print("the service reads from %s until it is interrupted\n\n", s.Where)
+	return a.Run(ctx)
+}
+
 // narrator tells what happens as it happens, and remembers each refund's fate.
 type narrator struct {
 	*stage.Stage
@@ -72,6 +85,11 @@ type narrator struct {
 
 func newNarrator(s *stage.Stage, open int) *narrator {
 	return &narrator{Stage: s, done: make(chan struct{}), open: open, fates: map[int]string{}, counts: map[int]int{}}
+}
+
+// service is the service whose events are told.
+func (n *narrator) service(outage bool) (*app.App, *app.Mounts) {
+	return Service(n.Broker(), &Processor{Outage: outage, Note: n.answered}, &Reviewer{Show: n.buried}, app.Logger(slog.New(slog.DiscardHandler)))
 }
 
 // answered is told what the card processor said.

@@ -3,16 +3,30 @@
 //	go run ./examples/refunds                           on a server inside the process
 //	go run ./examples/refunds -redis redis://localhost  on a real one
 //
-// It publishes a dozen refunds, shows what becomes of each, and ends with a table.
+// It publishes a dozen refunds, shows what becomes of each, and ends with a table. On a real server the guide to operations
+// is tried with it: -keep leaves what was written, -outage has the card processor answer nobody, and -serve publishes
+// nothing and works until it is interrupted.
 package main
 
 import (
+	"context"
+	"flag"
+
 	"github.com/millrace-go/millrace/app"
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/examples/internal/stage"
 )
 
-func main() { stage.Main("refunds", demo) }
+func main() {
+	outage := flag.Bool("outage", false, "the card processor answers nobody")
+	serving := flag.Bool("serve", false, "publish nothing, and work until interrupted")
+	stage.Main("refunds", func(ctx context.Context, s *stage.Stage) error {
+		if *serving {
+			return serve(ctx, s, *outage)
+		}
+		return demo(ctx, s, *outage)
+	})
+}
 
 // cut:app
 

@@ -30,6 +30,8 @@ var (
 
 // Processor stands in for the card processor: each card has its own way of answering.
 type Processor struct {
+	// Outage: it answers nobody.
+	Outage bool
 	// Note is told what the processor answered.
 	Note func(ctx context.Context, r Refund, answer error)
 
@@ -47,6 +49,9 @@ func (p *Processor) Refund(ctx context.Context, r Refund) error {
 }
 
 func (p *Processor) answer(r Refund) error {
+	if p.Outage {
+		return ErrUnavailable
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.calls == nil {

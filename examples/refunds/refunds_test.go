@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,7 +102,7 @@ func TestTheClaimTimeIsTheBackoff(t *testing.T) {
 func TestTheDemonstrationEndsWithEveryFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		out, err := stage.Play(t.Context(), demo)
+		out, err := play(t, false)
 		if took := time.Since(start); err != nil || took > 15*time.Second {
 			t.Fatalf("%v after %v\n%s", err, took, out)
 		}
@@ -111,4 +112,23 @@ func TestTheDemonstrationEndsWithEveryFate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An outage is what the guide to operations begins with: nothing is refunded, and every refund waits in the dead letter.
+func TestAnOutageLeavesADozenDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, err := play(t, true)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		_, table, _ := strings.Cut(out, "REFUND")
+		if died := strings.Count(table, "dead letter: max_attempts"); died != len(refunds) || !strings.Contains(table, "dead letter: malformed") {
+			t.Errorf("%d of %d died of too many attempts\n%s", died, len(refunds), out)
+		}
+	})
+}
+
+func play(t *testing.T, outage bool) (string, error) {
+	t.Helper()
+	return stage.Play(t.Context(), func(ctx context.Context, s *stage.Stage) error { return demo(ctx, s, outage) })
 }

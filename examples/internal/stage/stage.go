@@ -38,12 +38,13 @@ type Stage struct {
 }
 
 // Main is the main function of a demonstration: it takes the server from the flag -redis, and ends the process with 1
-// where the demonstration fails or takes longer than a minute.
+// where the demonstration fails or takes longer than a minute. With the flag -keep what it wrote stays there.
 func Main(name string, demo func(context.Context, *Stage) error) {
 	url := flag.String("redis", "", "address of a Redis or Valkey server, as redis://host:port/db; a server inside the process if empty")
+	keep := flag.Bool("keep", false, "leave on the server of -redis what was written, each key behind "+keptPrefix+", and go on with what is there")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), long)
-	s, err := Open(*url, os.Stdout)
+	s, err := open(*url, os.Stdout, *keep)
 	if err == nil {
 		err = demo(ctx, s)
 		s.Close()
@@ -71,9 +72,17 @@ func Play(ctx context.Context, demo func(context.Context, *Stage) error) (string
 
 // Open prepares a server inside the process or, where url is not empty, the one at that address. There every key gets a
 // prefix of its own, and Close removes what was written.
-func Open(url string, out io.Writer) (*Stage, error) {
+func Open(url string, out io.Writer) (*Stage, error) { return open(url, out, false) }
+
+// keptPrefix stands before every key of a demonstration whose keys are kept.
+const keptPrefix = "example:"
+
+func open(url string, out io.Writer, keep bool) (*Stage, error) {
 	s := &Stage{out: out, began: time.Now()}
 	if url == "" {
+		if keep {
+			return nil, errors.New("-keep: a server inside the process keeps nothing; give -redis an address")
+		}
 		server := embedded.NewServer()
 		s.Where, s.client, s.end = "a server inside this process", server.Client(), server.Close
 		s.broker = func() broker.Broker { return server.Broker() }
@@ -88,6 +97,9 @@ func Open(url string, out io.Writer) (*Stage, error) {
 	s.prefix = fmt.Sprintf("millrace-example-%x:", s.began.UnixNano())
 	s.broker = func() broker.Broker { return redisbroker.Standalone(url, redisbroker.KeyPrefix(s.prefix)) }
 	s.end = s.cleanUp
+	if keep {
+		s.prefix, s.end = keptPrefix, func() {}
+	}
 	return s, nil
 }
 
