@@ -52,8 +52,8 @@ func TestAnEntryWhoseOutcomeTheServerLostIsHandledAgain(t *testing.T) {
 				if got := f.settle(broker.Settlement{Delivery: settled, Action: broker.Ack}); got != broker.Done {
 					t.Fatal(got)
 				}
-				f.rollBack(me, settled.ID, settled.Count)
 				began := time.Now()
+				f.rollBack(me, settled.ID, settled.Count)
 				at, came := f.collect(1)[settled.ID]
 				// A TTL, a third of it between two looks, and the keeper's second.
 				if took := at.Sub(began); !came || took < ttl || took > 4*ttl {
