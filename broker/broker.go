@@ -176,6 +176,9 @@ type Want struct {
 	// Back bounds entries that are taken back from an owner, or are tried again: no more than there are free handler
 	// slots, so that none of them is charged with an owner that never began with it. May be 0.
 	Back int
+	// Freed, unless nil, gets a token when there is more room than these numbers say. A read that has nothing to wait for but
+	// a free slot ends then.
+	Freed <-chan struct{}
 }
 
 // Task is a loop of a subscription: its name for logs, and what it does until ctx ends.

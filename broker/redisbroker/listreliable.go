@@ -175,7 +175,7 @@ func (l *reliableList) read(ctx context.Context, want broker.Want) ([]*broker.De
 		return nil, l.revive(ctx)
 	case answer == "full":
 		// What comes next has outlived an owner, and no slot is free for it.
-		return nil, l.reader.pause(ctx, min(l.reader.block, backPoll), l.stopped.Load)
+		return nil, l.reader.pause(ctx, min(l.reader.block, backPoll), l.stopped.Load, want.Freed)
 	}
 	block := l.unseen.bound(l.reader.block)
 	if want.Back == 0 {

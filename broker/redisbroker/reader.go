@@ -221,8 +221,8 @@ func (r *reader) close() error {
 	return client.Close()
 }
 
-// pause waits like a read that blocks, and is interrupted like one.
-func (r *reader) pause(ctx context.Context, d time.Duration, stopped func() bool) error {
+// pause waits like a read that blocks, and is interrupted like one. It ends, too, when freed gets a token, unless that is nil.
+func (r *reader) pause(ctx context.Context, d time.Duration, stopped func() bool, freed <-chan struct{}) error {
 	r.reading.Store(true)
 	defer r.readEnded()
 	if stopped() {
@@ -233,6 +233,7 @@ func (r *reader) pause(ctx context.Context, d time.Duration, stopped func() bool
 	select {
 	case <-timer.C:
 	case <-r.wake:
+	case <-freed:
 	case <-ctx.Done():
 	}
 	return nil

@@ -170,18 +170,31 @@ func (s *subscription) read(ctx context.Context, want broker.Want) ([]*broker.De
 		}
 		if want.Back == 0 {
 			// It is for a free slot, and nothing that is new overtakes it.
-			return nil, s.reader.pause(ctx, backPoll, s.stopped.Load)
+			return nil, s.reader.pause(ctx, backPoll, s.stopped.Load, want.Freed)
 		}
 	}
 	block, enough := s.blocking(want)
 	switch {
 	case s.source.Reclaim > 0:
-		return nil, s.reader.pause(ctx, block, enough)
+		return nil, s.reader.pause(ctx, block, enough, want.Freed)
 	case s.claims != nil:
 		return s.claims.read(ctx, want, block, enough)
 	}
+	if want.Back == 0 && s.keeper.next() != "" {
+		return s.readBeside(ctx, want)
+	}
 	deliveries, _, err := s.readNew(ctx, want.New, block, 0, enough)
 	return deliveries, err
+}
+
+// readBeside reads what is new while something waits to be taken back and no slot is free for it: a read that blocked would
+// still do so when one is.
+func (s *subscription) readBeside(ctx context.Context, want broker.Want) ([]*broker.Delivery, error) {
+	deliveries, _, err := s.readNew(ctx, want.New, 0, 0, s.called)
+	if err != nil || len(deliveries) > 0 {
+		return deliveries, err
+	}
+	return nil, s.reader.pause(ctx, backPoll, s.called, want.Freed)
 }
 
 // readNew is XREADGROUP … >. block is the longest wait, 0 for none; claim adds pending entries that have been idle for
@@ -221,14 +234,14 @@ func (s *subscription) readNew(ctx context.Context, n int, block, claim time.Dur
 	return deliveries, pending, nil
 }
 
-// backPoll is how long a read blocks at most while no slot is free for what waits to be taken back, or an outcome is
+// backPoll is how long a read waits at most while no slot is free for what waits to be taken back, or an outcome is
 // awaited.
 const backPoll = 100 * time.Millisecond
 
 // blocking says how long a read may block, and what keeps it from doing so.
 func (s *subscription) blocking(want broker.Want) (block time.Duration, enough func() bool) {
 	block = s.source.Block
-	if s.keeper.inDoubt() || want.Back == 0 && s.keeper.next() != "" {
+	if s.keeper.inDoubt() {
 		block = min(block, backPoll)
 	}
 	if want.Back > 0 {

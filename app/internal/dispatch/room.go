@@ -53,7 +53,7 @@ func (r *room) free() broker.Want {
 		n = min(n, r.maxParked-r.parked.Load()-running-aside-waiting)
 	}
 	// What waits aside runs before more of its kind is taken: a peer may have a slot for that.
-	return broker.Want{New: int(max(n, 0)), Back: int(max(min(n, r.slots-running-aside), 0))}
+	return broker.Want{New: int(max(n, 0)), Back: int(max(min(n, r.slots-running-aside), 0)), Freed: r.wake}
 }
 
 // readsAhead reports whether every slot is taken and more may be read all the same.

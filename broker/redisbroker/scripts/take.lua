@@ -10,7 +10,9 @@ local vanished, taken, own = {}, {}, {}
 if KEYS[2] and (redis.call('EXISTS', KEYS[2]) == 1 or redis.call('GET', KEYS[3]) ~= ARGV[6]) then
   return {vanished, taken, own, ''}
 end
-local most, page, longest = tonumber(ARGV[5]), 100, 1000
+local most, longest = tonumber(ARGV[5]), 1000
+-- One more than is to be taken, to see whether there is more; and the one that the last page ended with comes again.
+local page = math.min(most + 2, 100)
 
 local function idle(start)
   if ARGV[3] == '' then
