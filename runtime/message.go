@@ -65,6 +65,15 @@ type Incoming struct {
 	// Body is the payload. HasBody tells an empty one from none.
 	Body    []byte
 	HasBody bool
+
+	// ctx is here so that it costs no allocation of its own.
+	ctx messageContext
+}
+
+// Under returns a context under parent that [MessageFrom] finds the message in. It is called once.
+func (in *Incoming) Under(parent context.Context) context.Context {
+	in.ctx = messageContext{parent, &in.Message}
+	return &in.ctx
 }
 
 type messageKey struct{}

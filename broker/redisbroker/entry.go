@@ -17,11 +17,16 @@ const (
 // delivery takes the fields of an entry apart. It cannot fail: an entry without a payload has none, and what that means
 // is the codec's.
 func delivery(id string, count int64, fields []broker.Field) *broker.Delivery {
-	d := &broker.Delivery{ID: id, Count: count, Fields: fields}
+	d := new(broker.Delivery)
+	fill(d, id, count, fields)
+	return d
+}
+
+func fill(d *broker.Delivery, id string, count int64, fields []broker.Field) {
+	d.ID, d.Count, d.Fields = id, count, fields
 	for _, f := range fields {
 		takeField(d, f, len(fields))
 	}
-	return d
 }
 
 // takeField takes one of n fields.

@@ -23,6 +23,8 @@ type reader struct {
 	block time.Duration // the longest wait of one read
 	// patient: a read that CLIENT UNBLOCK does not end ends by itself, as soon as block is over.
 	patient bool
+	// size is about how long the next reply will be. It belongs to the goroutine that reads.
+	size int
 
 	mu     sync.Mutex // guards what follows; not held over I/O
 	conn   net.Conn
@@ -125,12 +127,13 @@ func (r *reader) read(ctx context.Context, args []any, stopped func() bool) ([]b
 		if err != nil {
 			return nil, err
 		}
-		command := newRawCommand(ctx, args)
+		command := newRawCommand(ctx, args, r.size)
 		if err = client.Process(ctx, command); err == nil {
 			err = command.refusal()
 		}
 		if err == nil {
-			return command.data.Bytes(), nil
+			r.size = len(command.reply.data) + len(command.reply.data)/8
+			return command.reply.data, nil
 		}
 		moved := redirected(err)
 		if r.route.changes() && (moved || !isReply(err) && !r.hungUp.Load()) {

@@ -2,7 +2,6 @@ package redisbroker
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -151,8 +150,10 @@ func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanishe
 		return nil, 0, nil, err
 	}
 	deliveries = make([]*broker.Delivery, 0, max(entries, 0))
-	var room []broker.Field
-	for range entries {
+	// They came together, in one buffer, and share what else they are made of.
+	all := make([]broker.Delivery, max(entries, 0))
+	room := make([]broker.Field, 0, max(entries, 0))
+	for i := range entries {
 		parts, err := r.length()
 		if err != nil {
 			return nil, 0, nil, err
@@ -182,7 +183,8 @@ func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanishe
 		if idle > 0 || before > 0 { // What was handed back uncharged has no delivery before.
 			pending++
 		}
-		deliveries = append(deliveries, delivery(string(id), before+1, room[start:len(room):len(room)]))
+		fill(&all[i], string(id), before+1, room[start:len(room):len(room)])
+		deliveries = append(deliveries, &all[i])
 	}
 	return deliveries, pending, vanished, nil
 }
@@ -284,38 +286,4 @@ func (r *reply) taken() ([]*broker.Delivery, error) {
 		deliveries = append(deliveries, delivery(string(id), count, fields))
 	}
 	return deliveries, nil
-}
-
-// rawCommand is a command whose reply is kept as its bytes.
-type rawCommand struct {
-	*redis.RawWriteToCmd
-	data *bytes.Buffer
-}
-
-func newRawCommand(ctx context.Context, args []any) *rawCommand {
-	data := new(bytes.Buffer)
-	return &rawCommand{redis.NewRawWriteToCmd(ctx, data, args...), data}
-}
-
-// refusal takes an error reply out, and returns it as an error.
-func (c *rawCommand) refusal() error {
-	data := c.data.Bytes()
-	if len(data) == 0 || data[0] != '-' {
-		return nil
-	}
-	_, _, err := (&reply{data: data}).line()
-	c.data.Reset()
-	return err
-}
-
-// rawReply sends one command and returns the bytes of the reply, an error reply as an error.
-func rawReply(ctx context.Context, client redis.UniversalClient, args []any) ([]byte, error) {
-	command := newRawCommand(ctx, args)
-	if err := client.Process(ctx, command); err != nil {
-		return nil, err
-	}
-	if err := command.refusal(); err != nil {
-		return nil, err
-	}
-	return command.data.Bytes(), nil
 }

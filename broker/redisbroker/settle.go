@@ -116,7 +116,7 @@ func (s *subscription) newCall(st *broker.Settlement) *call {
 }
 
 func (c *call) add(st *broker.Settlement, arguments []any) {
-	c.args = append(c.args, st.Delivery.ID)
+	c.args = append(c.args, &st.Delivery.ID) // a string would be copied to the heap
 	if st.Action != broker.Ack {
 		c.args = append(c.args, st.Delivery.Count)
 	}

@@ -16,7 +16,7 @@ func TestADelayFromTheBodyInHandKeepsTheSetUntilItIsDue(t *testing.T) {
 		ctx := t.Context()
 		f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "z", DelayTTL: time.Minute})
 		for _, delay := range []time.Duration{time.Hour, time.Second} {
-			f.add("_payload", "b")
+			f.add("_payload", delay.String()) // the same id and the same body would be the same message
 			d := f.one()
 			client.Del(ctx, "s")
 			if err := client.XGroupCreateMkStream(ctx, "s", "g", "0").Err(); err != nil {

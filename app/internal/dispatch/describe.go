@@ -8,7 +8,8 @@ import (
 
 // describe fills in what the handler can learn about its delivery.
 func (e *Engine) describe(it *item) {
-	d, in := it.delivery, &it.incoming
+	d, in := it.delivery, new(streamrt.Incoming)
+	it.incoming = in
 	in.Body, in.HasBody = d.Body, d.HasBody
 	if it.route.rawBody {
 		in.Body = bytes.Clone(d.Body)
@@ -52,6 +53,6 @@ func (e *Engine) prepare(it *item) (call Handler, end ending, err error) {
 			call, err, end = nil, nil, panicked(p)
 		}
 	}()
-	call, err = it.route.Subscription.Prepare(&it.incoming, it.route.Codec)
+	call, err = it.route.Subscription.Prepare(it.incoming, it.route.Codec)
 	return call, end, err
 }

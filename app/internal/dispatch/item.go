@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -9,8 +10,8 @@ import (
 	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
-// item is a delivery on its way through the engine, with everything that it needs there: one allocation a message. It
-// belongs to one goroutine at a time: reader, worker, settler.
+// item is a delivery on its way through the engine, with everything that it needs there. It belongs to one goroutine at a
+// time: reader, worker, settler. Most are used again for another delivery.
 type item struct {
 	delivery *broker.Delivery
 	// route is whose message it is, nil until somebody has looked; unknown: it is nobody's here. Where several routes share
@@ -20,7 +21,8 @@ type item struct {
 	unknown           bool
 	entered, forRoute bool
 	holding           holding
-	incoming          streamrt.Incoming
+	// incoming is what the handler gets, and may keep.
+	incoming *streamrt.Incoming
 	counters          counters
 	call              Handler
 
@@ -61,6 +63,26 @@ type item struct {
 	fence  int64
 	parted bool
 	next   *item
+}
+
+var items = sync.Pool{New: func() any { return new(item) }}
+
+// newItem returns an item for what was read.
+func newItem(d *broker.Delivery) *item {
+	it, _ := items.Get().(*item)
+	it.delivery = d
+	return it
+}
+
+// recycle takes back an item that has come to its end. Only the straight way is sure to have left nobody who would still look
+// at it: acknowledged, by a route alone, on a source that hands nothing out twice, with nothing lost before.
+func (e *Engine) recycle(it *item) {
+	if it.settlement.Action != broker.Ack || it.counters.losses > 0 || it.parked || it.unparking || it.taken != nil ||
+		e.hands != nil || e.byTask != nil {
+		return
+	}
+	*it = item{}
+	items.Put(it)
 }
 
 // isLast reports whether the settlement, once carried out, is the last of the message, and not just of one of its entries or

@@ -147,7 +147,7 @@ func (e *Engine) acceptAll(deliveries []*broker.Delivery) {
 // accept gives a delivery to the workers.
 // What a read still brings after the shutdown began is handed back unstarted.
 func (e *Engine) accept(d *broker.Delivery) {
-	it := &item{delivery: d}
+	it := newItem(d)
 	e.holdings.add(&it.holding, d.ID, d.Count, d.HandedOut)
 	if e.hands != nil {
 		switch e.hands.take(it) {

@@ -266,6 +266,7 @@ func (s *settler) finish(it *item) {
 		e.unparked(it.route)
 	}
 	e.room.left(&e.room.settling)
+	e.recycle(it)
 }
 
 // done counts and logs what a carried-out settlement means.

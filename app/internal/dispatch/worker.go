@@ -10,7 +10,6 @@ import (
 	"github.com/millrace-go/millrace/app/internal/telemetry"
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/outcome"
-	streamrt "github.com/millrace-go/millrace/runtime"
 )
 
 var (
@@ -143,8 +142,10 @@ func (e *Engine) start(slot *slot, it *item) {
 			it.endSpan(telemetry.Ending{})
 			return // The shutdown has handed it back.
 		}
+		if it.counters.losses > 0 {
+			defer e.calm(it)
+		}
 		e.skip(it, it.route.rules.malformed(d, it.counters, err), errorText(err))
-		e.calm(it)
 		return
 	case call == nil:
 		e.finish(slot, it, end)
@@ -156,14 +157,14 @@ func (e *Engine) start(slot *slot, it *item) {
 
 // run calls the handler and says how it ended.
 func (e *Engine) run(ctx context.Context, it *item) ending {
-	ctx = streamrt.WithMessage(ctx, &it.incoming.Message)
+	ctx = it.incoming.Under(ctx)
 	timeout := it.route.Subscription.Spec().Timeout
 	if timeout > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, timeout, context.DeadlineExceeded)
 		defer cancel()
+		log, id := it.route.Logger, it.delivery.ID // it may have come to its end when this is logged
 		late := time.AfterFunc(min(timeout, maxDelay)+lateAfter, func() {
-			it.route.Logger.Warn("a handler ignores its deadline: it keeps its slot until it returns",
-				"id", it.delivery.ID, "timeout", timeout)
+			log.Warn("a handler ignores its deadline: it keeps its slot until it returns", "id", id, "timeout", timeout)
 		})
 		defer late.Stop()
 		ctx = timed
@@ -215,7 +216,9 @@ func panicText(p any) string { return fmt.Sprint(p) }
 
 // finish settles a delivery whose handler has returned.
 func (e *Engine) finish(slot *slot, it *item, end ending) {
-	defer e.calm(it)
+	if it.counters.losses > 0 {
+		defer e.calm(it)
+	}
 	took, ok := slot.finish(it)
 	if !ok {
 		it.endSpan(telemetry.Ending{Ran: true, Outcome: int(labelReleased)})
@@ -278,7 +281,8 @@ func (e *Engine) skip(it *item, i intent, text string) {
 	e.settle(it)
 }
 
-// settle hands the item to the settler and frees its slot.
+// settle hands the item to the settler and frees its slot. The item is not to be looked at any more then, unless owners
+// were lost with it.
 func (e *Engine) settle(it *item) {
 	if it.parked {
 		e.park(it.route)
@@ -288,13 +292,11 @@ func (e *Engine) settle(it *item) {
 	e.settler.submit(it)
 }
 
-// calm notes that a delivery that outlived an owner has returned: it is not what killed it. It comes after the settlement
+// calm notes that a delivery that outlived an owner, and no other, has returned: it is not what killed it. It comes after the settlement
 // was submitted, so that the server carries that out before the next one on its last run is given its turn: a death then
 // finds nothing of this one.
 func (e *Engine) calm(it *item) {
-	if it.counters.losses > 0 {
-		e.recall(e.suspects.leave(it))
-	}
+	e.recall(e.suspects.leave(it))
 }
 
 // release hands the delivery back unsettled.
