@@ -12,7 +12,8 @@ type Codec[T any] struct {
 	name string
 	// err is why decode can only fail.
 	err    error
-	decode func(in *Incoming, fallback PayloadCodec) (T, error)
+	// decode fills in v, which is zero.
+	decode func(in *Incoming, fallback PayloadCodec, v *T) error
 }
 
 // The names of the codecs that read an entry without help from a [PayloadCodec].
@@ -29,11 +30,11 @@ var (
 // Default decodes with the codec of the mount or the broker, else as JSON.
 func Default[T any]() Codec[T] {
 	target := newTarget[T]()
-	return Codec[T]{decode: func(in *Incoming, fallback PayloadCodec) (T, error) {
+	return Codec[T]{decode: func(in *Incoming, fallback PayloadCodec, v *T) error {
 		if fallback == nil {
 			fallback = JSONCodec{}
 		}
-		return target.unmarshal(in, fallback)
+		return target.unmarshal(in, fallback, v)
 	}}
 }
 
@@ -45,15 +46,18 @@ func CBOR[T any]() Codec[T] { return withPayloadCodec[T](CBORCodec{}) }
 
 func withPayloadCodec[T any](codec PayloadCodec) Codec[T] {
 	target := newTarget[T]()
-	return Codec[T]{name: codec.Name(), decode: func(in *Incoming, _ PayloadCodec) (T, error) {
-		return target.unmarshal(in, codec)
+	return Codec[T]{name: codec.Name(), decode: func(in *Incoming, _ PayloadCodec, v *T) error {
+		return target.unmarshal(in, codec, v)
 	}}
 }
 
 // Raw hands the body over as it is. The handler owns the bytes. An entry without a body gives an empty one, and its
 // fields through [Message].
 func Raw[T ~[]byte]() Codec[T] {
-	return Codec[T]{name: codecRaw, decode: func(in *Incoming, _ PayloadCodec) (T, error) { return T(in.Body), nil }}
+	return Codec[T]{name: codecRaw, decode: func(in *Incoming, _ PayloadCodec, v *T) error {
+		*v = T(in.Body)
+		return nil
+	}}
 }
 
 // target is where payloads of type T are decoded into.
@@ -72,22 +76,22 @@ func newTarget[T any]() target[T] {
 
 // unmarshal decodes the body. Where T is a pointer, the codec gets that pointer and not one to it, so that a codec for
 // types with methods of their own (protocol buffers, for example) finds them.
-func (t target[T]) unmarshal(in *Incoming, codec PayloadCodec) (v T, err error) {
+func (t target[T]) unmarshal(in *Incoming, codec PayloadCodec, v *T) (err error) {
 	if !in.HasBody {
-		return v, errNoPayload
+		return errNoPayload
 	}
 	if t.elem == nil {
-		err = codec.Unmarshal(in.Body, &v)
+		err = codec.Unmarshal(in.Body, v)
 	} else {
 		if n, ok := codec.(nullable); ok && n.isNull(in.Body) {
-			return v, errNull
+			return errNull
 		}
 		p := reflect.New(t.elem)
-		reflect.ValueOf(&v).Elem().Set(p) // T may be a named pointer type, which an assertion would not find
+		reflect.ValueOf(v).Elem().Set(p) // T may be a named pointer type, which an assertion would not find
 		err = codec.Unmarshal(in.Body, p.Interface())
 	}
 	if err != nil {
-		return v, fmt.Errorf("%s: %w", codec.Name(), err)
+		return fmt.Errorf("%s: %w", codec.Name(), err)
 	}
-	return v, nil
+	return nil
 }

@@ -31,16 +31,16 @@ func Fields[T any]() Codec[T] {
 		t = t.Elem()
 	}
 	plan, err := planFields(t)
-	return Codec[T]{name: codecFields, err: err, decode: func(in *Incoming, _ PayloadCodec) (v T, _ error) {
+	return Codec[T]{name: codecFields, err: err, decode: func(in *Incoming, _ PayloadCodec, v *T) error {
 		if err != nil {
-			return v, err
+			return err
 		}
-		to := reflect.ValueOf(&v).Elem()
+		to := reflect.ValueOf(v).Elem()
 		if pointer {
 			to.Set(reflect.New(t))
 			to = to.Elem()
 		}
-		return v, plan.fill(to, in.Message.Fields)
+		return plan.fill(to, in.Message.Fields)
 	}}
 }
 

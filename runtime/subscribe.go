@@ -110,11 +110,11 @@ func bind[T any](spec Spec, codec Codec[T], h func(context.Context, T) outcome.H
 		codec: codec.name,
 		err:   err,
 		prepare: func(in *Incoming, fallback PayloadCodec) (func(context.Context) outcome.HandlerOutcome, error) {
-			v, err := codec.decode(in, fallback)
-			if err != nil {
+			v := new(T)
+			if err := codec.decode(in, fallback, v); err != nil {
 				return nil, err
 			}
-			return func(ctx context.Context) outcome.HandlerOutcome { return h(ctx, v) }, nil
+			return func(ctx context.Context) outcome.HandlerOutcome { return h(ctx, *v) }, nil
 		},
 	}
 }

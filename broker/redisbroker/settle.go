@@ -60,7 +60,7 @@ func (s *subscription) settle(ctx context.Context, batch []*broker.Settlement) {
 
 func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, inSteps []*broker.Settlement) {
 	var open [broker.Unpark + 1]*call
-	for _, st := range batch {
+	for i, st := range batch {
 		st.Result, st.Err = 0, nil
 		if apart(s.client, s.source.Key, s.target(st)) {
 			inSteps = append(inSteps, st)
@@ -77,7 +77,7 @@ func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, inSteps
 		}
 		c := open[st.Action]
 		if c == nil || c.full(st) {
-			c = s.newCall(st)
+			c = s.newCall(st, len(batch)-i)
 			calls = append(calls, c)
 			open[st.Action] = c
 		}
@@ -95,8 +95,8 @@ func (c *call) full(st *broker.Settlement) bool {
 	return len(c.batch) >= callEntries || c.bytes >= callBytes || c.batch[0].Target != st.Target
 }
 
-// newCall begins a call with what stands before its entries.
-func (s *subscription) newCall(st *broker.Settlement) *call {
+// newCall begins a call with what stands before its entries, n of them at most.
+func (s *subscription) newCall(st *broker.Settlement, n int) *call {
 	group, key := s.source.Group, s.source.Key
 	const room = 64
 	switch st.Action {
@@ -111,7 +111,7 @@ func (s *subscription) newCall(st *broker.Settlement) *call {
 	case broker.Unpark:
 		return &call{args: append(unparkScript.args(room, key), group, s.consumer, headerPrefix+broker.HeaderMessageID)}
 	default:
-		return s.newAck(room)
+		return s.newAck(min(n, ackEntries))
 	}
 }
 
