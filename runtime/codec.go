@@ -11,7 +11,7 @@ import (
 type Codec[T any] struct {
 	name string
 	// err is why decode can only fail.
-	err    error
+	err error
 	// decode fills in v, which is zero.
 	decode func(in *Incoming, fallback PayloadCodec, v *T) error
 }

@@ -23,8 +23,8 @@ type item struct {
 	holding           holding
 	// incoming is what the handler gets, and may keep.
 	incoming *streamrt.Incoming
-	counters          counters
-	call              Handler
+	counters counters
+	call     Handler
 
 	// span is nil where nobody takes it.
 	span trace.Span

@@ -17,7 +17,8 @@ type pace struct{ slots []slot }
 
 // ahead is how many entries the slots finish within aheadFor; none until each slot that works has finished one.
 func (p *pace) ahead() int64 {
-	now, total, measured := elapsed(), int64(0), int64(0)
+	const part = 1 << 10 // of an entry, because many slow slots finish one together
+	now, ahead := elapsed(), int64(0)
 	for i := range p.slots {
 		s := &p.slots[i]
 		took, began := s.took.Load(), s.began.Load()
@@ -29,13 +30,10 @@ func (p *pace) ahead() int64 {
 		case began != 0:
 			took = max(took, now-began)
 		}
-		total += took
-		measured++
+		// Each at its own pace: one that has just lost its processor, or is slow, takes nothing from what the others finish.
+		ahead += (int64(aheadFor)*part + took - 1) / took
 	}
-	if measured == 0 {
-		return 0
-	}
-	return min(int64(aheadFor)*measured*measured/total, maxAhead)
+	return min(ahead/part, maxAhead)
 }
 
 // measure notes how long a delivery took. The newest counts for an eighth, so that one that is slow now and then does not

@@ -37,6 +37,15 @@ func TestAsMuchIsReadAheadAsTheSlotsFinishWithinAMoment(t *testing.T) {
 	}
 }
 
+// A slot that is slow, or has just lost its processor, finishes little, and keeps the others from nothing.
+func TestASlowSlotTakesNothingFromWhatTheOthersFinish(t *testing.T) {
+	p := pace{slotsThatTook(3, 100*time.Microsecond)}
+	p.slots[1].began.Store(elapsed() - int64(time.Minute))
+	if got := p.ahead(); got != 100 {
+		t.Errorf("%d are read ahead, want the 2 × 50 that the others finish", got)
+	}
+}
+
 func TestSlotsThatAreStuckAreNotReadAheadFor(t *testing.T) {
 	p := pace{slotsThatTook(4, time.Microsecond)}
 	for i := range p.slots {

@@ -6,8 +6,8 @@ import (
 	"github.com/millrace-go/millrace/broker"
 )
 
-// backlog is how many deliveries, above the handler slots, may have ended and still wait for their settlement. It keeps
-// the slots busy while acks are on the wire, and stops reading where the server takes no writes.
+// backlog is how many deliveries, above the handler slots and what is read ahead of them, may have ended and still wait for
+// their settlement. It keeps the slots busy while acks are on the wire, and stops reading where the server takes no writes.
 const backlog = 128
 
 // maxAside is how many suspects may wait for their turn, above as many as there are slots, before reading pauses.
@@ -48,7 +48,10 @@ func (r *room) free() broker.Want {
 	if r.troubled.Load() {
 		ahead = 0
 	}
-	n := min(r.slots+ahead-running, r.slots+ahead+backlog-running-settling, r.slots+maxAside-aside, maxWaiting-waiting)
+	n := min(r.slots+ahead-running, r.slots+2*ahead+backlog-running-settling, maxWaiting-waiting)
+	if aside >= r.slots+maxAside {
+		n = 0 // Fewer do not bound a read: hardly anything that is new is a suspect.
+	}
 	if r.parks {
 		n = min(n, r.maxParked-r.parked.Load()-running-aside-waiting)
 	}
