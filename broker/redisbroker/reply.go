@@ -162,9 +162,8 @@ func parseRead(data []byte) (deliveries []*broker.Delivery, pending int, vanishe
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		start := len(room)
-		room, present, err := r.fields(room)
-		if err != nil {
+		start, present := len(room), false
+		if room, present, err = r.fields(room); err != nil {
 			return nil, 0, nil, err
 		}
 		idle, before := int64(0), int64(0)

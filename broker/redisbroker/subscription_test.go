@@ -3,6 +3,8 @@ package redisbroker_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +147,39 @@ func TestInspectNamesEveryKeyThatHoldsSomethingElse(t *testing.T) {
 		})
 		if len(errs) != 2 || !strings.Contains(errs[0].Error(), `m1: source "a"`) || !strings.Contains(errs[1].Error(), "is a list, not a sorted set") {
 			t.Errorf("got %v", errs)
+		}
+	})
+}
+
+// What came with one read is taken apart in one piece of memory, and each entry keeps what is its own.
+func TestEntriesOfOneReadKeepTheirOwnFields(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		f := open(t, client, b, broker.Source{Block: time.Second})
+		const entries = 50
+		want := map[string]string{}
+		for i := range entries {
+			values := []string{"_payload", fmt.Sprint("body ", i), "h:n", fmt.Sprint(i)}
+			for range i % 4 {
+				values = append(values, "x", fmt.Sprint("extra ", i))
+			}
+			want[f.add(values...)] = strings.Join(values, " ")
+		}
+		got := map[string]string{}
+		for len(got) < entries {
+			for _, d := range f.read(entries) {
+				var values []string
+				for _, field := range d.Fields {
+					values = append(values, string(field.Name), string(field.Value))
+				}
+				n, _ := d.Header("n")
+				if string(d.Body) != "body "+n {
+					t.Errorf("the body %q of entry %s", d.Body, n)
+				}
+				got[d.ID] = strings.Join(values, " ")
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("got %v\nwant %v", got, want)
 		}
 	})
 }

@@ -31,7 +31,8 @@ func (e *Engine) worker(slot *slot, it *item) {
 			return
 		}
 		// Only runtime.Goexit gets here: the goroutine is lost, the slot and the delivery are not.
-		defer func() { go e.worker(slot, e.next(e.shared(it.route))) }()
+		left := e.shared(it.route)
+		defer func() { go e.worker(slot, e.next(left)) }()
 		e.fence.Cross()
 		e.finish(slot, it, ending{kind: outcome.KindFail, label: labelPanic, err: errGoexit})
 	}()
