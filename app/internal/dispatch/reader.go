@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/millrace-go/millrace/broker"
@@ -85,6 +86,10 @@ func (e *Engine) read(ctx context.Context) {
 			e.routes[0].Telemetry.Received(len(deliveries))
 		}
 		e.acceptAll(deliveries)
+		if len(deliveries) > 0 {
+			// The slot that was called begins before the next read is sent, which takes its time.
+			runtime.Gosched()
+		}
 		closed := errors.Is(err, broker.ErrClosed) || ctx.Err() != nil
 		e.readEnded(closed)
 		if closed {
