@@ -50,11 +50,32 @@ type due struct {
 	inSteps bool
 }
 
-// move writes due members to the source, in one script call where that can be.
+// moveCall is what one call of the move script moves.
+type moveCall struct {
+	args []any
+	all  []due
+}
+
+// move writes due members to the source, in one script call for each few hundred where that can be. The next call is made
+// ready while the server carries out the one before.
 func (m *moves) move(ctx context.Context, members []string) error {
 	if err := m.removeMoved(ctx); err != nil {
 		return err
 	}
+	under := make(chan error, 1)
+	under <- nil
+	for part := range slices.Chunk(members, moveEntries) {
+		b, err := m.prepare(ctx, part)
+		if err = errors.Join(<-under, err); err != nil {
+			return err
+		}
+		go func() { under <- m.send(ctx, b) }()
+	}
+	return <-under
+}
+
+// prepare makes a call of the move script.
+func (m *moves) prepare(ctx context.Context, members []string) (*moveCall, error) {
 	keys := [...]string{m.set, m.set, m.set} // a key in another slot is not the script's to touch
 	source, deadLetter := m.config.Source.Key, m.config.DeadLetter
 	sourceApart, deadLetterApart := apart(m.client, m.set, source), apart(m.client, m.set, deadLetter)
@@ -64,30 +85,34 @@ func (m *moves) move(ctx context.Context, members []string) error {
 	if deadLetter != "" && !deadLetterApart {
 		keys[moveBuried-1] = deadLetter
 	}
-	args := append(moveScript.args(8*len(members), keys[:]...), milliseconds(moveLease), m.command)
-	all := make([]due, len(members))
+	b := &moveCall{append(moveScript.args(12*len(members), keys[:]...), milliseconds(moveLease), m.command), make([]due, len(members))}
 	for i, member := range members {
 		d, err := m.due(ctx, member)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		d.inSteps = d.target == moveSource && (sourceApart || len(d.arguments) > 1+2*wideFields) || d.target == moveBuried && deadLetterApart
-		all[i] = d
+		b.all[i] = d
 		if d.inSteps {
-			args = append(args, member, moveLater, 0)
+			b.args = append(b.args, member, moveLater, 0)
 			continue
 		}
-		args = append(append(args, member, d.target, len(d.arguments)), d.arguments...)
+		b.args = append(append(b.args, member, d.target, len(d.arguments)), d.arguments...)
 	}
+	return b, nil
+}
+
+// send carries a batch out.
+func (m *moves) send(ctx context.Context, b *moveCall) error {
 	began := time.Now()
-	reply, err := run(ctx, m.client, args)
+	reply, err := run(ctx, m.client, b.args)
 	if err != nil {
 		return err
 	}
-	leased, err := m.moved(reply, all)
+	leased, err := m.moved(reply, b.all)
 	err = errors.Join(err, m.moveInSteps(ctx, leased, began))
-	if slices.ContainsFunc(all, func(d due) bool { return d.target == moveBuried }) {
-		_, failure := m.letters.bound(ctx, deadLetter)
+	if slices.ContainsFunc(b.all, func(d due) bool { return d.target == moveBuried }) {
+		_, failure := m.letters.bound(ctx, m.config.DeadLetter)
 		err = errors.Join(err, failure)
 	}
 	return err

@@ -67,7 +67,7 @@ func (l *reliableList) checkPermissions(ctx context.Context) error {
 		{"ZADD", set, "NX", "0", ""},
 		{"ZRANGE", set, "0", "0"},
 		{"ZRANGEBYSCORE", set, "-inf", "-inf"},
-		{"ZSCORE", set, ""},
+		{"ZMSCORE", set, ""},
 		{"ZREM", set, ""},
 		{"PTTL", set},
 		{"PEXPIREAT", set, "1"},

@@ -24,7 +24,7 @@ var (
 		"+ping", "+hello", "+select", "+type", "+time", "+client|id", "+client|unblock", "+evalsha", "+script|load",
 		"+lmove", "+blmove", "+lpush", "+rpush", "+lpop", "+lrem", "+lpos", "+lindex", "+llen", "+lrange",
 		"+sadd", "+srem", "+smembers", "+get", "+set", "+del", "+pexpire",
-		"+zadd", "+zscore", "+zrem", "+zremrangebyscore", "+zrange", "+zrangebyscore", "+pttl", "+pexpireat", "+persist",
+		"+zadd", "+zscore", "+zmscore", "+zrem", "+zremrangebyscore", "+zrange", "+zrangebyscore", "+pttl", "+pexpireat", "+persist",
 		"~l", "~{l}:*", "~z", "~dlq",
 	}
 )

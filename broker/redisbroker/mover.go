@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// A batch of the mover is small enough that the server answers others meanwhile.
+	// One call moves so many members at most, so that the server answers others meanwhile. It is told of more at once.
 	moveEntries = 500
-	moveBytes   = 1 << 20
+	dueEntries  = 4 * moveEntries
+	dueBytes    = 1 << 20
 	// moveSleep is the longest sleep of the mover: what other processes delay is noticed so late at worst.
 	moveSleep = time.Second
 	// moveLease keeps a member that this process cannot move out of the way for a while.
@@ -33,7 +34,9 @@ type mover struct {
 	// moveMembers moves members that were due. One that is not there any more is no error.
 	moveMembers func(ctx context.Context, members []string) error
 	pulse       broker.Pulse
-	wake        chan time.Time
+	// more: the last batch was full, so that more is due. It belongs to run.
+	more bool
+	wake chan time.Time
 }
 
 func newMover(client redis.UniversalClient, config broker.Config, set string, moveMembers func(context.Context, []string) error) *mover {
@@ -116,15 +119,15 @@ func (m *mover) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
 
 // move moves one batch, and returns how long to wait before the next.
 func (m *mover) move(ctx context.Context) (time.Duration, error) {
-	// On a set that is empty this is all that a mover costs.
-	first, err := m.client.ZRangeWithScores(ctx, m.set, 0, 0).Result()
-	if err != nil {
-		return 0, err
+	if !m.more {
+		// On a set that is empty this is all that a mover costs.
+		n, err := m.client.ZRange(ctx, m.set, 0, 0).Result()
+		if err != nil || len(n) == 0 {
+			return moveSleep, err
+		}
 	}
-	if len(first) == 0 {
-		return moveSleep, nil
-	}
-	reply, err := run(ctx, m.client, append(dueScript.args(2, m.set), moveEntries, moveBytes))
+	m.more = false
+	reply, err := run(ctx, m.client, append(dueScript.args(2, m.set), dueEntries, dueBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -133,6 +136,7 @@ func (m *mover) move(ctx context.Context) (time.Duration, error) {
 		return 0, errReply
 	}
 	next, _ := parts[0].(int64)
+	m.more = next == 0
 	members := make([]string, 0, len(parts)-1)
 	for _, part := range parts[1:] {
 		text, _ := part.(string)

@@ -177,7 +177,7 @@ func (o *Operator) MoveDelayed(ctx context.Context, set string, to broker.Destin
 		if _, err := m.open(string(member)); err != nil {
 			continue
 		}
-		if len(batch) == moveEntries || size+len(member) > moveBytes {
+		if len(batch) == dueEntries || size+len(member) > dueBytes {
 			if err := flush(); err != nil {
 				return moved, fmt.Errorf("moving from delay set %q to %s: %w", set, to, err)
 			}

@@ -44,7 +44,7 @@ func (s *subscription) checkPermissions(ctx context.Context) error {
 			[]any{"ZADD", set, "XX", 0, ""},
 			[]any{"ZRANGE", set, 0, 0},
 			[]any{"ZRANGEBYSCORE", set, "-inf", "-inf"},
-			[]any{"ZSCORE", set, ""},
+			[]any{"ZMSCORE", set, ""},
 			[]any{"ZREM", set, ""},
 			[]any{"PTTL", set},
 			[]any{"PEXPIREAT", base(stream) + ":probe", 1},

@@ -22,7 +22,7 @@ var documented = []string{
 	"+evalsha", "+script|load",
 	"+xreadgroup", "+xack", "+xpending", "+xclaim", "+xrange", "+xinfo", "+xadd", "+xgroup",
 	"+get", "+set", "+del", "+exists", "+pexpire",
-	"+zadd", "+zrange", "+zrangebyscore", "+zscore", "+zrem", "+pttl", "+pexpireat", "+persist",
+	"+zadd", "+zrange", "+zrangebyscore", "+zmscore", "+zrem", "+pttl", "+pexpireat", "+persist",
 	"~s", "~{s}:*", "~z", "~dlq",
 }
 

@@ -1,31 +1,38 @@
 -- Moves members of the delay set KEYS[1] to the stream or list KEYS[2], or those that nobody can decode to KEYS[3].
 -- ARGV[1]: how long a member that cannot be moved now is put off in ms; ARGV[2]: the command that writes (XADD, LPUSH); then for
 -- each member the member, the index of its target's key (0: nowhere, -1: put off), n, and the n arguments behind the key.
-local result, i = {}, 3
+local at, members, i = {}, {}, 3
 while i <= #ARGV do
-  local member, target, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local status, score = 'gone', redis.call('ZSCORE', KEYS[1], member)
-  if score then
-    status = 'done'
-    if target < 0 then
-      local t = redis.call('TIME')
-      local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000
-      if tonumber(score) <= now then
-        redis.call('ZADD', KEYS[1], string.format('%.0f', now + tonumber(ARGV[1])), member)
-      else
-        status = 'gone' -- another mover has put it off
-      end
+  at[#at + 1], members[#members + 1] = i, ARGV[i]
+  i = i + 3 + tonumber(ARGV[i + 2])
+end
+local scores = redis.call('ZMSCORE', KEYS[1], unpack(members))
+
+-- putOff tells what became of a member that is not for this process to move.
+local function putOff(member, score)
+  local t = redis.call('TIME')
+  local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000
+  if tonumber(score) > now then return 'gone' end -- another mover has put it off
+  redis.call('ZADD', KEYS[1], string.format('%.0f', now + tonumber(ARGV[1])), member)
+  return 'done'
+end
+
+local result, moved = {}, {}
+for k, member in ipairs(members) do
+  local target, n = tonumber(ARGV[at[k] + 1]), tonumber(ARGV[at[k] + 2])
+  if not scores[k] then
+    result[k] = 'gone'
+  elseif target < 0 then
+    result[k] = putOff(member, scores[k])
+  else
+    local reply = target > 0 and redis.pcall(ARGV[2], KEYS[target], unpack(ARGV, at[k] + 3, at[k] + 2 + n))
+    if type(reply) == 'table' and reply.err then
+      result[k] = 'ERR ' .. reply.err
     else
-      -- Write first: a script that stops at a failed write must not have removed the member.
-      local reply = target > 0 and redis.pcall(ARGV[2], KEYS[target], unpack(ARGV, i + 3, i + 2 + n))
-      if type(reply) == 'table' and reply.err then
-        status = 'ERR ' .. reply.err
-      else
-        redis.call('ZREM', KEYS[1], member)
-      end
+      result[k], moved[#moved + 1] = 'done', member
     end
   end
-  result[#result + 1] = status
-  i = i + 3 + n
 end
+-- Behind the writes: a script that stops at a failed one must have removed nothing that was not written.
+if #moved > 0 then redis.call('ZREM', KEYS[1], unpack(moved)) end
 return result
