@@ -98,7 +98,7 @@ func (c *call) full(st *broker.Settlement) bool {
 // newCall begins a call with what stands before its entries, n of them at most.
 func (s *subscription) newCall(st *broker.Settlement, n int) *call {
 	group, key := s.source.Group, s.source.Key
-	const room = 64
+	room := 12 * min(n, callEntries)
 	switch st.Action {
 	case broker.Copy:
 		return &call{args: append(copyScript.args(room, key), group, s.consumer)}
@@ -174,11 +174,20 @@ func contents(st *broker.Settlement) []broker.Field {
 }
 
 func appendFields(args []any, fields []broker.Field) []any {
-	for _, f := range fields {
-		args = append(args, f.Name, f.Value)
+	for i := range fields {
+		args = append(args, (*fieldName)(&fields[i]), (*fieldValue)(&fields[i]))
 	}
 	return args
 }
+
+// fieldName and fieldValue are arguments of a command that cost no allocation, as slices would.
+type (
+	fieldName  broker.Field
+	fieldValue broker.Field
+)
+
+func (f *fieldName) MarshalBinary() ([]byte, error)  { return f.Name, nil }
+func (f *fieldValue) MarshalBinary() ([]byte, error) { return f.Value, nil }
 
 func delayMilliseconds(d time.Duration) int64 {
 	if d <= 0 {

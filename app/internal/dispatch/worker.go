@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -263,6 +264,9 @@ func (e *Engine) logEnding(it *item, end ending) {
 	log := it.route.Logger
 	switch end.label {
 	case labelDrop, labelRetry, labelRetryAfter, labelDeadLetter:
+		if !log.Enabled(context.Background(), slog.LevelDebug) {
+			return // or its arguments would be made all the same
+		}
 		log.Debug("the handler answered", "id", it.delivery.ID, "attempt", it.counters.attempt,
 			"outcome", end.label.String(), "error", shorten(end.text, maxError))
 	case labelPanic:

@@ -2,7 +2,11 @@
 -- letter.
 -- ARGV[3]: the name of the time's field; ARGV[4]: how many of its newest records the dead letter keeps, 0 for any number;
 -- ARGV[5..]: as copy. The last element of the reply is the number of records that were removed.
-local result, i = {}, 5
+local n, i = 0, 5
+while i <= #ARGV do n, i = n + 1, i + 3 + tonumber(ARGV[i + 2]) end
+foresee(ARGV[5], n)
+local result = {}
+i = 5
 while i <= #ARGV do
   local id, count, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local status = fence(id, count)
@@ -10,13 +14,11 @@ while i <= #ARGV do
     local fields = {unpack(ARGV, i + 3, i + 2 + n)}
     fields[n + 1], fields[n + 2] = ARGV[3], string.format('%.0f', now_ms())
     status = failed(redis.pcall('XADD', KEYS[2], '*', unpack(fields)))
-    if not status then
-      redis.call('XACK', stream, group, id)
-      status = 'done'
-    end
+    if not status then status = settle(id) end
   end
   result[#result + 1] = status
   i = i + 3 + n
 end
+acknowledge()
 result[#result + 1] = bound(KEYS[2], false, tonumber(ARGV[4]))
 return result

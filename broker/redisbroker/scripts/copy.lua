@@ -1,17 +1,19 @@
 -- Appends messages again and acknowledges their entries.
 -- ARGV[3..]: for each entry id, count, n, then the n names and values of the copy.
-local result, i = {}, 3
+local n, i = 0, 3
+while i <= #ARGV do n, i = n + 1, i + 3 + tonumber(ARGV[i + 2]) end
+foresee(ARGV[3], n)
+local result = {}
+i = 3
 while i <= #ARGV do
   local id, count, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local status = fence(id, count)
   if not status then
     status = failed(redis.pcall('XADD', stream, '*', unpack(ARGV, i + 3, i + 2 + n)))
-    if not status then
-      redis.call('XACK', stream, group, id)
-      status = 'done'
-    end
+    if not status then status = settle(id) end
   end
   result[#result + 1] = status
   i = i + 3 + n
 end
+acknowledge()
 return result

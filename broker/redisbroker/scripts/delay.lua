@@ -3,17 +3,16 @@
 -- ms, member.
 local ttl, result, i = tonumber(ARGV[3]), {}, 4
 local now = now_ms()
+foresee(ARGV[4], (#ARGV - 3) / 4)
 while i <= #ARGV do
   local id, count, delay, member = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]
   local status = fence(id, count)
   if not status then
     status = schedule(KEYS[2], member, now, now + delay, ttl)
-    if not status then
-      redis.call('XACK', stream, group, id)
-      status = 'done'
-    end
+    if not status then status = settle(id) end
   end
   result[#result + 1] = status
   i = i + 4
 end
+acknowledge()
 return result
