@@ -89,6 +89,65 @@ func TestTheFenceLooksAtOwnerAndCount(t *testing.T) {
 	})
 }
 
+// A call that settles many looks at them together, and decides for each.
+func TestEachOfABatchIsFencedByItself(t *testing.T) {
+	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
+		for _, action := range []broker.Action{broker.Copy, broker.Delay, broker.Bury} {
+			client.FlushDB(t.Context())
+			f := open(t, client, b, broker.Source{Block: time.Second, DelaySet: "{s}.z"})
+			var ids []string
+			for range 8 {
+				ids = append(ids, f.add("_payload", "b"))
+			}
+			var all []*broker.Delivery
+			for len(all) < len(ids) {
+				all = append(all, f.read(len(ids))...)
+			}
+			me := f.consumer()
+			claim := func(consumer, id string, count int) {
+				client.Do(t.Context(), "XCLAIM", "s", "g", consumer, 0, id, "RETRYCOUNT", count, "JUSTID")
+			}
+			claim("other", ids[1], 1)
+			claim(me, ids[2], 5)
+			client.XAck(t.Context(), "s", "g", ids[3])
+			// Out of order, and one of them twice.
+			order := []int{4, 0, 1, 2, 3, 5, 7, 6, 4}
+			want := map[int]broker.Result{1: broker.Lost, 2: broker.Lost, 3: broker.Gone}
+			batch := make([]*broker.Settlement, len(order))
+			for i, n := range order {
+				batch[i] = &broker.Settlement{Delivery: all[n], Action: action, Delay: time.Hour, Repeated: true}
+				if action == broker.Bury {
+					batch[i].Target, batch[i].Burial = "{s}.dlq", &broker.Burial{}
+				}
+			}
+			f.sub.Settle(t.Context(), batch)
+			for i, n := range order {
+				expected := want[n]
+				switch {
+				case i == len(order)-1:
+					expected = broker.Gone
+				case expected == 0:
+					expected = broker.Done
+				}
+				if st := batch[i]; st.Err != nil || st.Result != expected {
+					t.Errorf("%s of entry %d: %s, %v, want %s", action, n, st.Result, st.Err, expected)
+				}
+			}
+			written := map[broker.Action]int64{
+				broker.Copy:  client.XLen(t.Context(), "s").Val() - int64(len(ids)),
+				broker.Delay: client.ZCard(t.Context(), "{s}.z").Val(),
+				broker.Bury:  client.XLen(t.Context(), "{s}.dlq").Val(),
+			}
+			if written[action] != 5 || written[broker.Copy]+written[broker.Delay]+written[broker.Bury] != 5 {
+				t.Errorf("%s wrote %v, want 5", action, written)
+			}
+			if p := f.pending(); len(p) != 2 || p[0].ID != ids[1] || p[1].ID != ids[2] || p[1].RetryCount != 5 {
+				t.Errorf("%s leaves pending %v", action, p)
+			}
+		}
+	})
+}
+
 func TestBuryAppendsWhatHappenedAndTheServersTime(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, b *redisbroker.Broker) {
 		f := open(t, client, b, broker.Source{Block: time.Second})
