@@ -9,6 +9,9 @@ import (
 // ErrNoLetters is returned by [LetterBroker.Letters] where nothing stands at the key.
 var ErrNoLetters = errors.New("no such key")
 
+// ErrInvalid is an id or a cursor that no dead letter of its structure can have.
+var ErrInvalid = errors.New("invalid argument")
+
 // A LetterBroker is a [Broker] whose dead letters can be read, moved and deleted one by one: what package deadletter works
 // with.
 type LetterBroker interface {

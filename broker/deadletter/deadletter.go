@@ -26,6 +26,9 @@ var (
 	ErrNoKey = broker.ErrNoLetters
 	// ErrNoRecord is what [Queue.Get] returns (wrapped) where no record has the id.
 	ErrNoRecord = errors.New("no such record")
+	// ErrInvalid is what every method returns (wrapped, with the reason) where the call makes no sense whatever the server
+	// holds: a filter, an option, an id or a cursor. Nothing was done then.
+	ErrInvalid = broker.ErrInvalid
 )
 
 // Queue is one dead letter. Its methods are safe for concurrent use, by any number of processes.
@@ -143,7 +146,7 @@ func (p *page) next(size int) int {
 
 func (q *Queue) walk(ctx context.Context, filter Filter, cursor string) (*page, error) {
 	if err := filter.problem(); err != nil {
-		return nil, fmt.Errorf("dead letter %q: %w", q.key, err)
+		return nil, fmt.Errorf("dead letter %q: %w: %w", q.key, ErrInvalid, err)
 	}
 	letters, err := q.open(ctx, 0)
 	if err != nil {

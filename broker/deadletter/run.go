@@ -24,7 +24,7 @@ const stepTime = 30 * time.Second
 
 func (r *run) do(ctx context.Context, filter Filter) (Report, error) {
 	if err := r.plan.problem(); err != nil {
-		return Report{}, fmt.Errorf("dead letter %q: %w", r.queue.key, err)
+		return Report{}, fmt.Errorf("dead letter %q: %w: %w", r.queue.key, ErrInvalid, err)
 	}
 	r.filter = filter
 	r.report.Cursor = r.plan.cursor

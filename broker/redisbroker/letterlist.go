@@ -46,7 +46,7 @@ func (l *listLetters) Walk(ctx context.Context, cursor string, _ []string) (brok
 	w.length, w.began = length.Val(), now.Val().UnixMilli()+1
 	if cursor != "" {
 		if err := w.resume(cursor); err != nil {
-			return nil, fmt.Errorf("dead letter %q: %q is no cursor of a list; give the one that the report has", l.key, cursor)
+			return nil, fmt.Errorf("dead letter %q: %w: %q is no cursor of a list; give the one that the report has", l.key, broker.ErrInvalid, cursor)
 		}
 	}
 	return w, nil

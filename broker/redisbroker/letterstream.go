@@ -43,13 +43,13 @@ func (l *streamLetters) Walk(ctx context.Context, cursor string, ids []string) (
 	w.ids = slices.SortedFunc(slices.Values(ids), compareIDs)
 	for _, id := range ids {
 		if !isEntryID(id) {
-			return nil, fmt.Errorf("dead letter %q: %q is no id of a record; a stream's are like 1526919030474-0", l.key, id)
+			return nil, fmt.Errorf("dead letter %q: %w: %q is no id of a record; a stream's are like 1526919030474-0", l.key, broker.ErrInvalid, id)
 		}
 	}
 	if cursor != "" {
 		seen, end, ok := strings.Cut(cursor, "/")
 		if !ok || !isEntryID(seen) || !isEntryID(end) {
-			return nil, fmt.Errorf("dead letter %q: %q is no cursor of a stream; give the one that the report has", l.key, cursor)
+			return nil, fmt.Errorf("dead letter %q: %w: %q is no cursor of a stream; give the one that the report has", l.key, broker.ErrInvalid, cursor)
 		}
 		w.seen, w.end = seen, end
 		return w, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ type filterFlags struct {
 
 func (f *filterFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.reason, "reason", "", "only those buried for this `REASON`: max_attempts, max_deliveries, unknown_task, malformed, rejected")
+	flags.StringVar(&f.reason, "reason", "", "only those buried for this `REASON`: "+strings.Join(allReasons, ", "))
 	flags.StringVar(&f.handler, "handler", "", "only those of this subscription, by its `NAME`")
 	flags.StringVar(&f.group, "group", "", "only those of this consumer `GROUP`")
 	flags.StringVar(&f.source, "source", "", "only those that were buried from this `KEY`")
@@ -34,8 +35,13 @@ func (f *filterFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.older, "older", 0, "only those buried longer ago than `DURATION`, such as 24h")
 	flags.DurationVar(&f.newer, "newer", 0, "only those buried less long ago than `DURATION`")
 	flags.BoolVar(&f.foreign, "foreign", false, "only entries that are no dead letters")
-	_ = cmd.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions(
-		[]string{"max_attempts", "max_deliveries", "unknown_task", "malformed", "rejected"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions(allReasons, cobra.ShellCompDirectiveNoFileComp))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if _, known := reasons[f.reason]; f.reason != "" && !known {
+			return usage("--reason %q: give one of %s", f.reason, strings.Join(allReasons, ", "))
+		}
+		return nil
+	}
 }
 
 // registerAll is for commands that change something: they mean everything only where that is said.

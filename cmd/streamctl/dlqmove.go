@@ -226,6 +226,9 @@ type refusalJSON struct {
 
 // moved tells what was done, and how to go on where that was not all.
 func (s *session) moved(ctx context.Context, m *movement, report deadletter.Report, err error) error {
+	if errors.Is(err, deadletter.ErrInvalid) {
+		return err
+	}
 	if s.json {
 		object := reportJSON{
 			Key: m.letters.Key(), DryRun: m.flags.dryRun, Examined: report.Examined, Matched: report.Matched, Done: report.Done,

@@ -109,7 +109,11 @@ else.`,
 	return cmd
 }
 
-// reasons say what the reason of a burial means.
+// allReasons are what a record can have been buried for, and reasons say what each means.
+var allReasons = []string{
+	broker.ReasonMaxAttempts, broker.ReasonMaxDeliveries, broker.ReasonUnknownTask, broker.ReasonMalformed, broker.ReasonRejected,
+}
+
 var reasons = map[string]string{
 	broker.ReasonMaxAttempts:   "the handler kept failing",
 	broker.ReasonMaxDeliveries: "too many processes died with it in hand",

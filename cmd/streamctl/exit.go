@@ -48,7 +48,7 @@ func (s *session) code(ctx context.Context, err error) int {
 		return exitDone
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case errors.As(err, &wrong) || !s.started:
+	case errors.As(err, &wrong), errors.Is(err, deadletter.ErrInvalid), !s.started:
 		return exitUsage
 	case errors.As(err, &part), errors.Is(err, errFindings), errors.Is(err, deadletter.ErrNoKey), errors.Is(err, deadletter.ErrNoRecord):
 		return exitFindings

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/millrace-go/millrace/broker/redisbroker"
 )
@@ -42,10 +44,11 @@ a URL with a password: the arguments of a process can be seen by others.
 
 Exit codes: 0 done; 1 something was found, missing or refused; 2 called wrongly, or --yes is missing where nobody can be
 asked; 3 the server could not be reached or refused; 130 interrupted.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          noCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Args:              noCommand,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error { return refuseEmpty(cmd, args) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(s.stdin)
 	root.SetOut(s.stdout)
@@ -60,6 +63,26 @@ asked; 3 the server could not be reached or refused; 130 interrupted.`,
 		newDLQ(s), newDelayed(s), newPending(s), newGroups(s), newConsumers(s), newPeek(s), newPublish(s), newDoctor(s),
 	)
 	return root
+}
+
+// refuseEmpty refuses what is given and empty, as by a script whose variable is: without it a command would mean more than was
+// asked for. A body may be empty, and so may what says which server: it takes the place of the environment's.
+func refuseEmpty(cmd *cobra.Command, args []string) error {
+	if strings.HasPrefix(cmd.Name(), "__complete") {
+		return nil // What the shell asks about is not typed yet.
+	}
+	var err error
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if err == nil && f.Changed && f.Value.Type() == "string" && f.Value.String() == "" && cmd.InheritedFlags().Lookup(f.Name) == nil {
+			err = usage("--%s is empty; give a value, or leave it out", f.Name)
+		}
+	})
+	for i, arg := range args {
+		if err == nil && arg == "" && (i == 0 || cmd.Name() != "publish") {
+			err = usage("argument %d is empty; give a value, or leave it out", i+1)
+		}
+	}
+	return err
 }
 
 // group is a command that only has others under it.
