@@ -44,7 +44,9 @@ func TestRestartsLeaveNoConsumers(t *testing.T) {
 			}
 		}
 		for n := range cycles {
-			cycle("killed", n).kill()
+			w := cycle("killed", n)
+			w.kill()
+			<-w.done
 		}
 		left := len(s.consumers(t.Context(), m))
 		s.keep(1)

@@ -121,9 +121,9 @@ func (s *supervisor) watch(p *process) {
 	p.mu.Lock()
 	p.ended = time.Now()
 	p.mu.Unlock()
-	close(p.done)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	close(p.done) // under the lock: whoever has seen the end may call keep, and gets no other in its place
 	if !s.keeping {
 		return
 	}
