@@ -247,6 +247,7 @@ func TestItemsOfAKilledWorkerKeepTheirOrder(t *testing.T) {
 		return false
 	})
 	first.kill()
+	<-first.done
 	s.open("first")
 	s.push(jobs[inHand:]...)
 	s.keep(1)
