@@ -61,7 +61,7 @@ func TestTheRightsOfAReplayAreEnoughAndNeeded(t *testing.T) {
 				must(s.client.Restore(t.Context(), "dlq", 0, records).Result())
 				options := must(redis.ParseURL(server.URL()))
 				b := redisbroker.Standalone(fmt.Sprintf("redis://operator:secret@%s/%d", options.Addr, options.DB))
-				defer b.Close(t.Context()) //nolint:errcheck // nothing is left to do
+				defer b.Close(t.Context())
 				q := deadletter.Open(b, "dlq")
 				if _, err := q.Len(t.Context()); err != nil {
 					return err

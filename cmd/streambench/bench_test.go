@@ -79,12 +79,12 @@ func TestCommandsAndAllocationsStayAtTheirFloor(t *testing.T) {
 		scale            float64
 		commands, allocs float64
 	}{
-		{"consume-1/" + millrace, 0.05, 0.05, 27},
-		{"consume-10/" + millrace, 0.05, 0.05, 27},
-		{"consume-100/" + millrace, 0.05, 0.05, 27},
-		{"reliable-list/" + millrace, 0.25, 3.3, 29},
-		{"retry-storm/" + millrace, 0.1, 3.3, 100},
-		{"dead-letters/" + millrace, 0.25, 4.3, 93},
+		{"consume-1/" + millrace, 0.05, 0.05, 22},
+		{"consume-10/" + millrace, 0.05, 0.02, 22},
+		{"consume-100/" + millrace, 0.05, 0.02, 22},
+		{"reliable-list/" + millrace, 0.25, 3.3, 27},
+		{"retry-storm/" + millrace, 0.1, 1.3, 78},
+		{"dead-letters/" + millrace, 0.25, 2.3, 63},
 	} {
 		t.Run(c.one, func(t *testing.T) {
 			sample, err := measure(t.Context(), config{redis: server.URL(), one: c.one, scale: c.scale})
