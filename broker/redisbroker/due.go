@@ -264,9 +264,7 @@ func streamMoves(client redis.UniversalClient, config broker.Config, set string)
 		},
 		letter: func(malformed *broker.Burial, member string) []any {
 			fields := []broker.Field{field(fieldPayload, member)}
-			for _, h := range malformed.Fields() {
-				fields = append(fields, field(h.Name, h.Value))
-			}
+			fields = appendLines(fields, "", malformed.Fields()...)
 			return entryArguments(fields)
 		},
 	}

@@ -82,28 +82,43 @@ func headerName(name []byte) string {
 }
 
 // edited returns the fields of a copy of the entry: those that the edits name are left out and set, everything else
-// stands as it stood, repeated names and order kept. A message that has no id gets the entry's.
-func edited(d *broker.Delivery, edits broker.Edits) []broker.Field {
-	fields := editFields(d.Fields, edits)
+// stands as it stood, repeated names and order kept. A message that has no id gets the entry's. There is room for so many more.
+func edited(d *broker.Delivery, edits broker.Edits, room int) []broker.Field {
+	fields := editFields(d.Fields, edits, 1+room)
 	if id, ok := d.Header(broker.HeaderMessageID); (!ok || id == "") && !slices.ContainsFunc(edits.Set, isMessageID) {
-		fields = append(fields, field(headerPrefix+broker.HeaderMessageID, d.ID))
+		fields = appendLines(fields, headerPrefix, broker.HeaderLine{Name: broker.HeaderMessageID, Value: d.ID})
 	}
 	return fields
 }
 
-// editFields returns the fields with those headers left out and set that the edits name.
-func editFields(fields []broker.Field, edits broker.Edits) []broker.Field {
-	edited := make([]broker.Field, 0, len(fields)+len(edits.Set)+1)
+// editFields returns the fields with those headers left out and set that the edits name, and room for so many more.
+func editFields(fields []broker.Field, edits broker.Edits, room int) []broker.Field {
+	edited := make([]broker.Field, 0, len(fields)+len(edits.Set)+room)
 	for _, f := range fields {
 		if name, ok := strings.CutPrefix(string(f.Name), headerPrefix); ok && touches(edits, name) {
 			continue
 		}
 		edited = append(edited, f)
 	}
-	for _, h := range edits.Set {
-		edited = append(edited, field(headerPrefix+h.Name, h.Value))
+	return appendLines(edited, headerPrefix, edits.Set...)
+}
+
+// appendLines appends a field for each line, its name behind the prefix. They share one buffer: two allocations for each
+// line are what a failed message would cost most.
+func appendLines(fields []broker.Field, prefix string, lines ...broker.HeaderLine) []broker.Field {
+	size := 0
+	for _, h := range lines {
+		size += len(prefix) + len(h.Name) + len(h.Value)
 	}
-	return edited
+	data := make([]byte, 0, size)
+	for _, h := range lines {
+		begin := len(data)
+		data = append(append(data, prefix...), h.Name...)
+		end := len(data)
+		data = append(data, h.Value...)
+		fields = append(fields, broker.Field{Name: data[begin:end:end], Value: data[end:len(data):len(data)]})
+	}
+	return fields
 }
 
 func isMessageID(h broker.HeaderLine) bool { return h.Name == broker.HeaderMessageID }

@@ -116,12 +116,12 @@ func movedFields(m *broker.Move) ([]broker.Field, error) {
 	if isLater(m.Letter.Raw) {
 		return nil, errLaterItem
 	}
-	return editFields(unburied(m.Letter.Fields), m.Edits), nil
+	return editFields(unburied(m.Letter.Fields), m.Edits, 0), nil
 }
 
 // movedEnvelope is a record that goes to a list or a channel.
 func movedEnvelope(m *broker.Move) (envelope, error) {
-	fields := editFields(unburied(m.Letter.Fields), m.Edits)
+	fields := editFields(unburied(m.Letter.Fields), m.Edits, 0)
 	if !isLater(m.Letter.Raw) {
 		return envelopeOf(fields)
 	}

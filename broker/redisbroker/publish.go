@@ -194,8 +194,6 @@ func (b *Broker) waitingMember(m *broker.Outgoing) ([]byte, error) {
 	}
 	fields := make([]broker.Field, 0, 1+len(m.Headers))
 	fields = append(fields, broker.Field{Name: []byte(fieldPayload), Value: m.Body})
-	for _, h := range m.Headers {
-		fields = append(fields, field(headerPrefix+h.Name, h.Value))
-	}
+	fields = appendLines(fields, headerPrefix, m.Headers...)
 	return sealStreamMember(key, fields)
 }

@@ -60,14 +60,15 @@ func (s *subscription) settle(ctx context.Context, batch []*broker.Settlement) {
 
 func (s *subscription) calls(batch []*broker.Settlement) (calls []*call, inSteps []*broker.Settlement) {
 	var open [broker.Unpark + 1]*call
+	var fields []any // used again: each call takes a copy
 	for i, st := range batch {
 		st.Result, st.Err = 0, nil
 		if apart(s.client, s.source.Key, s.target(st)) {
 			inSteps = append(inSteps, st)
 			continue
 		}
-		fields, err := s.arguments(st)
-		if err != nil {
+		var err error
+		if fields, err = s.arguments(fields[:0], st); err != nil {
 			st.Err = err
 			continue
 		}
@@ -127,27 +128,24 @@ func (c *call) add(st *broker.Settlement, arguments []any) {
 	c.batch = append(c.batch, st)
 }
 
-// arguments returns what follows the id and the count of an entry.
-func (s *subscription) arguments(st *broker.Settlement) ([]any, error) {
+// arguments appends what follows the id and the count of an entry.
+func (s *subscription) arguments(args []any, st *broker.Settlement) ([]any, error) {
 	switch st.Action {
 	case broker.Ack:
-		return nil, nil
+		return args, nil
 	case broker.Copy, broker.Bury:
 		fields := contents(st)
-		args := make([]any, 1, 1+2*len(fields))
-		args[0] = 2 * len(fields)
-		return appendFields(args, fields), nil
+		return appendFields(append(args, 2*len(fields)), fields), nil
 	case broker.Delay:
 		member, err := encodeMember(s.source.Key, s.source.Group, st.Delivery, contents(st))
 		if err != nil {
-			return nil, fmt.Errorf("delayed member: %w", err)
+			return args, fmt.Errorf("delayed member: %w", err)
 		}
-		return []any{delayMilliseconds(st.Delay), member}, nil
+		return append(args, delayMilliseconds(st.Delay), member), nil
 	case broker.Keep:
-		return []any{st.Count}, nil
+		return append(args, st.Count), nil
 	case broker.Unpark:
 		remove, set := st.Edits.Remove, st.Edits.Set
-		args := make([]any, 0, 2+len(remove)+2*len(set))
 		args = append(args, len(remove))
 		for _, name := range remove {
 			args = append(args, headerPrefix+name)
@@ -158,19 +156,17 @@ func (s *subscription) arguments(st *broker.Settlement) ([]any, error) {
 		}
 		return args, nil
 	default:
-		return nil, fmt.Errorf("no such settlement: %s", st.Action)
+		return args, fmt.Errorf("no such settlement: %s", st.Action)
 	}
 }
 
 // contents are the fields that the settlement writes, without the time of a burial, which is the server's.
 func contents(st *broker.Settlement) []broker.Field {
-	fields := edited(st.Delivery, st.Edits)
-	if st.Action == broker.Bury {
-		for _, h := range st.Burial.Fields() {
-			fields = append(fields, field(h.Name, h.Value))
-		}
+	if st.Action != broker.Bury {
+		return edited(st.Delivery, st.Edits, 0)
 	}
-	return fields
+	burial := st.Burial.Fields()
+	return appendLines(edited(st.Delivery, st.Edits, len(burial)), "", burial...)
 }
 
 func appendFields(args []any, fields []broker.Field) []any {

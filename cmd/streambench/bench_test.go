@@ -83,8 +83,8 @@ func TestCommandsAndAllocationsStayAtTheirFloor(t *testing.T) {
 		{"consume-10/" + millrace, 0.05, 0.02, 22},
 		{"consume-100/" + millrace, 0.05, 0.02, 22},
 		{"reliable-list/" + millrace, 0.25, 3.3, 27},
-		{"retry-storm/" + millrace, 0.1, 1.3, 78},
-		{"dead-letters/" + millrace, 0.25, 2.3, 63},
+		{"retry-storm/" + millrace, 0.1, 1.1, 65},
+		{"dead-letters/" + millrace, 0.25, 2.1, 36},
 	} {
 		t.Run(c.one, func(t *testing.T) {
 			sample, err := measure(t.Context(), config{redis: server.URL(), one: c.one, scale: c.scale})

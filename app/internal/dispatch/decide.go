@@ -141,7 +141,7 @@ func (r *rules) stayedUnknown(d *broker.Delivery, c counters) intent {
 
 // carried are the counters and the addressee that every entry of a message has which takes the place of another one.
 func (r *rules) carried(c counters) []broker.HeaderLine {
-	set := append(make([]broker.HeaderLine, 0, 4), raised(c)...)
+	set := appendRaised(make([]broker.HeaderLine, 0, 4), c)
 	if r.caps.Addressee != "" {
 		set = append(set, broker.HeaderLine{Name: broker.HeaderRetryGroup, Value: r.caps.Addressee})
 	}
@@ -252,13 +252,13 @@ func (r *rules) copyEdits(d *broker.Delivery, c counters, e ending, now time.Tim
 	return broker.Edits{Set: set}
 }
 
-// raised is the header retry-count where it has to change. A number that is too large for us stays as it is, since
-// writing ours would lower it.
-func raised(c counters) []broker.HeaderLine {
+// appendRaised appends the header retry-count where it has to change. A number that is too large for us stays as it is,
+// since writing ours would lower it.
+func appendRaised(set []broker.HeaderLine, c counters) []broker.HeaderLine {
 	if c.failures <= c.header {
-		return nil
+		return set
 	}
-	return []broker.HeaderLine{{Name: broker.HeaderRetryCount, Value: strconv.FormatInt(c.failures, 10)}}
+	return append(set, broker.HeaderLine{Name: broker.HeaderRetryCount, Value: strconv.FormatInt(c.failures, 10)})
 }
 
 func (r *rules) history(d *broker.Delivery, c counters, e ending, now time.Time) string {
@@ -269,7 +269,7 @@ func (r *rules) history(d *broker.Delivery, c counters, e ending, now time.Time)
 // bury sends the message to the dead letter; c.failures already counts this attempt if it failed. history is "" where
 // it does not grow.
 func (r *rules) bury(d *broker.Delivery, c counters, e ending, reason, history string) intent {
-	edits := broker.Edits{Set: raised(c)}
+	edits := broker.Edits{Set: appendRaised(nil, c)}
 	if history != "" {
 		edits.Set = append(edits.Set, broker.HeaderLine{Name: broker.HeaderHistory, Value: history})
 	}

@@ -13,18 +13,19 @@ const maxHistory = 10
 // extendHistory appends the line of one failed attempt: its number, the time, the outcome and the error. What earlier
 // lines hold is bounded again: another program may have written them.
 func extendHistory(history string, attempt int64, at time.Time, outcome, text string) string {
-	line := strconv.FormatInt(attempt, 10) + " " + at.UTC().Format(time.RFC3339) + " " + outcome
+	line := strconv.AppendInt(make([]byte, 0, maxHistoryLine), attempt, 10)
+	line = at.UTC().AppendFormat(append(line, ' '), time.RFC3339)
+	line = append(append(line, ' '), outcome...)
 	if text != "" {
-		line += ": " + text
+		line = append(append(line, ": "...), text...)
 	}
-	lines := append(earlierLines(history), historyLine(line))
-	return strings.Join(lines, "\n")
+	if history == "" {
+		return historyLine(string(line))
+	}
+	return strings.Join(append(earlierLines(history), historyLine(string(line))), "\n")
 }
 
 func earlierLines(history string) []string {
-	if history == "" {
-		return nil
-	}
 	lines := strings.Split(history, "\n")
 	lines = lines[max(0, len(lines)-(maxHistory-1)):]
 	for i, line := range lines {
