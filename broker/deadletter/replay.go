@@ -27,7 +27,8 @@ var (
 // "replays" is raised by one, its counters are reset (see [KeepCounters]), and on a stream the header "retry-group" names the
 // group that buried it, so that no other group takes it for new (see [AllGroups]). history stays.
 //
-// A record that cannot be replayed stays where it is, is counted as refused, and does not end the call. After an error, or the
+// A record that cannot be replayed stays where it is, is counted as refused, and does not end the call; a server that takes no
+// messages at all (it is full, or a replica) does, and so does a user who may not delete from the dead letter. After an error, or the
 // end of ctx (whose cause is the error then), the report says what has been done: calling again, with its cursor or without,
 // goes on. Nothing is lost and nothing is written twice, even if this process is killed, and however many replay at once.
 func (q *Queue) Replay(ctx context.Context, filter Filter, options ...Option) (Report, error) {

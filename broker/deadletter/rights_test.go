@@ -90,8 +90,6 @@ func TestTheRightsOfAReplayAreEnoughAndNeeded(t *testing.T) {
 				switch right {
 				case "+ping", "+hello", "+select": // the connection's, and not of every topology
 					continue
-				case "+lpos": // for items that have moved since they were read
-					continue
 				}
 				err := work(rest)
 				if err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -127,9 +128,9 @@ func (m *letterMover) call(ctx context.Context, moves []*outgoing) (later []*out
 			later = append(later, out)
 			continue
 		}
-		m.answer(out, statuses[i])
+		err = errors.Join(err, m.answer(out, statuses[i]))
 	}
-	return later, nil
+	return later, err
 }
 
 // writing are the arguments of the scripts' write, and how many they are. A move without a command only deletes.
@@ -158,8 +159,8 @@ func (m *letterMover) statuses(ctx context.Context, s *script, keys []string, ar
 	return texts, nil
 }
 
-// answer gives a move its result.
-func (m *letterMover) answer(out *outgoing, status string) {
+// answer gives a move its result. It fails where the server takes no message at all, whichever record it is.
+func (m *letterMover) answer(out *outgoing, status string) error {
 	switch status {
 	case "done":
 		out.Result = broker.Done
@@ -172,7 +173,16 @@ func (m *letterMover) answer(out *outgoing, status string) {
 	default:
 		out.Err = out.failed(serverError(status))
 	}
+	if code, _, _ := strings.Cut(status, " "); takesNothing[code] {
+		err := out.Err
+		out.Err = nil
+		return m.from.failed("moving records", err)
+	}
+	return nil
 }
+
+// takesNothing are the codes of a server that is full, a replica, cannot save what it takes, or has too few replicas.
+var takesNothing = map[string]bool{"OOM": true, "READONLY": true, "MISCONF": true, "NOREPLICAS": true}
 
 func (o *outgoing) failed(err error) error {
 	return fmt.Errorf("record %s to %q: %w", o.Letter.ID, o.target(), err)

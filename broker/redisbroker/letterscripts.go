@@ -2,6 +2,9 @@ package redisbroker
 
 import _ "embed"
 
+//go:embed scripts/letter_rights.lua
+var letterRightsLua string
+
 //go:embed scripts/letter_write.lua
 var letterWriteLua string
 
@@ -31,10 +34,10 @@ var letterOnceLua string
 
 // The scripts that move dead letters. No subscription needs them, so that they are loaded when one is first called.
 var (
-	letterMoveScript      = newScript(waitLua + letterWriteLua + letterMoveLua)
-	letterMoveItemScript  = newScript(waitLua + letterWriteLua + letterFindLua + letterMoveItemLua)
-	letterClaimScript     = newScript(letterTurnLua + letterClaimLua)
-	letterClaimItemScript = newScript(letterFindLua + letterTurnLua + letterClaimItemLua)
+	letterMoveScript      = newScript(waitLua + letterRightsLua + letterWriteLua + letterMoveLua)
+	letterMoveItemScript  = newScript(waitLua + letterRightsLua + letterWriteLua + letterFindLua + letterMoveItemLua)
+	letterClaimScript     = newScript(letterRightsLua + letterTurnLua + letterClaimLua)
+	letterClaimItemScript = newScript(letterRightsLua + letterFindLua + letterTurnLua + letterClaimItemLua)
 	letterTurnEndScript   = newScript(letterTurnEndLua)
-	letterOnceScript      = newScript(waitLua + letterWriteLua + letterOnceLua)
+	letterOnceScript      = newScript(waitLua + letterRightsLua + letterWriteLua + letterOnceLua)
 )

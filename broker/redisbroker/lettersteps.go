@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -82,10 +83,7 @@ func (m *letterMover) stepsOf(ctx context.Context, moves []*outgoing) error {
 		return m.from.failed("moving records", fmt.Errorf("this process stood still for %s, and another may have moved them meanwhile; try again", time.Since(began)))
 	}
 	written, err := m.write(ctx, there)
-	if err != nil {
-		return err
-	}
-	return m.remove(ctx, written)
+	return errors.Join(err, m.remove(ctx, written))
 }
 
 // claim waits for the turn, and gives those records their result that are gone. It returns when it asked.
@@ -105,7 +103,7 @@ func (m *letterMover) claim(ctx context.Context, moves []*outgoing) (began time.
 		if len(there) == len(moves) {
 			for i, out := range moves {
 				if n, _ := there[i].(int64); n == 0 {
-					m.answer(out, "gone")
+					_ = m.answer(out, "gone") // is no failure
 				}
 			}
 			return began, nil
@@ -123,7 +121,7 @@ func (m *letterMover) claim(ctx context.Context, moves []*outgoing) (began time.
 	}
 }
 
-// write writes records of one target and returns those that stand there now.
+// write writes records of one target and returns those that stand there now, also where it fails.
 func (m *letterMover) write(ctx context.Context, moves []*outgoing) (written []*outgoing, err error) {
 	var statuses []string
 	if m.remembers(moves[0]) {
@@ -142,9 +140,9 @@ func (m *letterMover) write(ctx context.Context, moves []*outgoing) (written []*
 			written = append(written, out)
 			continue
 		}
-		m.answer(out, statuses[i])
+		err = errors.Join(err, m.answer(out, statuses[i]))
 	}
-	return written, nil
+	return written, err
 }
 
 // writeOnce writes records that the target's slot remembers.

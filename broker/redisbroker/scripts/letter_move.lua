@@ -1,5 +1,7 @@
 -- Moves records of the dead letter KEYS[1], a stream, to KEYS[2..], or deletes them. ARGV: for each its id, n, and the n
 -- arguments of write; 0 deletes. 'gone' is one that somebody else has moved or deleted.
+local lacks = lacking(KEYS[1], 'xrange', 'xdel')
+if lacks then return lacks end
 local result, i = {}, 1
 while i <= #ARGV do
   local id, n = ARGV[i], tonumber(ARGV[i + 1])

@@ -1,5 +1,7 @@
 -- Moves records of the dead letter KEYS[1], a list, to KEYS[2..], or deletes them. ARGV: for each its index, the item, n, and
 -- the n arguments of write; 0 deletes. 'gone' is one that somebody else has moved or deleted.
+local lacks = lacking(KEYS[1], 'lindex', 'lpos', 'lset', 'lrem')
+if lacks then return lacks end
 local taken, result, i = 0, {}, 1
 local mark = '\0taken' -- in an item's place until all are found, so that no index changes
 while i <= #ARGV do
@@ -11,8 +13,13 @@ while i <= #ARGV do
     -- Write first: a script is not rolled back.
     status = n > 0 and write(i + 3, i + 2 + n)
     if not status then
-      redis.call('LSET', KEYS[1], index, mark)
-      taken = taken + 1
+      local marked = redis.pcall('LSET', KEYS[1], index, mark)
+      if type(marked) == 'table' and marked.err then
+        -- A full server takes no LSET. It takes no message either, so that what comes here is only to be deleted.
+        redis.call('LREM', KEYS[1], -1, ARGV[i + 1])
+      else
+        taken = taken + 1
+      end
       status = 'done'
     end
   end

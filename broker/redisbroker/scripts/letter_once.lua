@@ -1,6 +1,8 @@
 -- Writes records to KEYS[1] that have not been written there yet: the set KEYS[2] has the ids of those that were and may
 -- still stand in the dead letter. ARGV[1]: how long the set is kept in ms; then for each record its id, n, and the n
 -- arguments of write.
+local lacks = lacking(KEYS[2], 'sadd', 'srem', 'pexpire')
+if lacks then return lacks end
 local result, i = {}, 2
 while i <= #ARGV do
   local id, n = ARGV[i], tonumber(ARGV[i + 1])
