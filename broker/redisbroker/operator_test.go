@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/broker"
 	"github.com/millrace-go/millrace/broker/redisbroker"
+	"github.com/millrace-go/millrace/broker/redistest"
 )
 
 func operator(t *testing.T, b *redisbroker.Broker) *redisbroker.Operator {
@@ -193,6 +195,31 @@ func TestASurveyFindsWhatIsThereAndWhoLives(t *testing.T) {
 		}
 		if s, err = o.Survey(ctx, "nothing", nil); err != nil || len(s.Streams)+len(s.Lists)+len(s.DelaySets) > 0 {
 			t.Errorf("a survey of another prefix finds %+v (%v)", s, err)
+		}
+	})
+}
+
+// A user who may write to the target and not remove from the set would double what he moves.
+func TestMovingWhatIsDelayedWithoutARightBeginsNothing(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		t.Parallel()
+		server = server.Own(t)
+		client := server.Client()
+		out := broker.NewOutgoing(broker.Stream("s"), []byte("later"), broker.After("z", time.Hour))
+		if err := restrictedTo(t, server, []string{"+@all", "~*"}).Publish(t.Context(), []broker.Outgoing{out})[0]; err != nil {
+			t.Fatal(err)
+		}
+		for to, write := range map[broker.Destination]string{broker.Stream("s"): "xadd", broker.List("l"): "lpush"} {
+			for _, right := range []string{write, "time", "zmscore", "zadd", "zrem"} {
+				o := operator(t, restrictedTo(t, server, []string{"+@all", "~*", "-" + right}))
+				n, err := o.MoveDelayed(t.Context(), "z", to, [][]byte{delayed(t, o, "z")[0].Member})
+				if n != 0 || err == nil || !strings.Contains(strings.ToLower(err.Error()), right) {
+					t.Errorf("%s without %s: %d, %v", to, right, n, err)
+				}
+				if left := client.Exists(t.Context(), "z", to.Key()).Val(); left != 1 {
+					t.Fatalf("%s without %s: %d keys", to, right, left)
+				}
+			}
 		}
 	})
 }

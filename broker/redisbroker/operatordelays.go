@@ -142,7 +142,7 @@ func DeferredSet(key string) string { return deferredSet(key) }
 // MoveDelayed moves members of the delay set to the stream or list now, due or not, and returns how many. It is the step
 // that subscriptions take when they are due: a member that is not in the set any more is left out, and none is moved
 // twice, whoever else moves meanwhile. A member that cannot be taken apart, or that a later version of the library wrote,
-// stays. On a cluster where set and target are in different slots, each is made due, written and removed: a crash in
+// stays. A user who may not do all of it moves nothing. On a cluster where set and target are in different slots, each is made due, written and removed: a crash in
 // between leaves a message twice and loses none.
 func (o *Operator) MoveDelayed(ctx context.Context, set string, to broker.Destination, members [][]byte) (moved int, err error) {
 	config := broker.Config{
@@ -159,6 +159,9 @@ func (o *Operator) MoveDelayed(ctx context.Context, set string, to broker.Destin
 		return 0, fmt.Errorf("delayed messages go to a stream or a list, not to a %s", to.Structure())
 	}
 	m.tally = func() { moved++ }
+	if err := o.mayMove(ctx, set, to); err != nil {
+		return 0, fmt.Errorf("moving from delay set %q to %s: %w", set, to, err)
+	}
 	var batch []string
 	size := 0
 	flush := func() error {
@@ -188,6 +191,22 @@ func (o *Operator) MoveDelayed(ctx context.Context, set string, to broker.Destin
 		return moved, fmt.Errorf("moving from delay set %q to %s: %w", set, to, err)
 	}
 	return moved, nil
+}
+
+// mayMove refuses what the user may not finish: a script is not rolled back, and what is written and not removed would be
+// there twice.
+func (o *Operator) mayMove(ctx context.Context, set string, to broker.Destination) error {
+	write := []string{"XADD", to.Key(), "*", "", ""}
+	if to.Structure() == broker.StructureList {
+		write = []string{"LPUSH", to.Key(), ""}
+	}
+	refused, err := refusedCommands(ctx, o.client, [][]string{
+		write, {"TIME"}, {"ZMSCORE", set, ""}, {"ZADD", set, "0", ""}, {"ZREM", set, ""},
+	})
+	if err == nil && len(refused) > 0 {
+		err = serverError("NOPERM the user may not run " + strings.Join(refused, ", "))
+	}
+	return err
 }
 
 // makeDue has members count as due: a mover leases only what is.
