@@ -27,7 +27,7 @@ func (s *session) confirm(ctx context.Context, format string, args ...any) error
 	if s.yes {
 		return nil
 	}
-	fmt.Fprintf(s.stderr, format+" [y/N] ", args...)
+	fmt.Fprint(s.stderr, harmless(fmt.Sprintf(format, args...))+" [y/N] ")
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // no line is no answer

@@ -91,7 +91,7 @@ func (s *session) runDelayed(ctx context.Context, set string, choice *delayedCho
 			err = printed
 		}
 	} else {
-		fmt.Fprintf(s.stdout, "%s moved from %s\n", plural(moved, "message", "messages"), set)
+		s.tell("%s moved from %s", plural(moved, "message", "messages"), set)
 		for _, why := range slices.Sorted(maps.Keys(stayed)) {
 			s.say("%s stayed: %s", plural(stayed[why], "message", "messages"), why)
 		}
@@ -187,7 +187,7 @@ func (s *session) removeDelayed(ctx context.Context, set string, choice *delayed
 			err = printed
 		}
 	} else {
-		fmt.Fprintf(s.stdout, "%s removed from %s\n", plural(removed, "message", "messages"), set)
+		s.tell("%s removed from %s", plural(removed, "message", "messages"), set)
 	}
 	return err
 }

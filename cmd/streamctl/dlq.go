@@ -36,9 +36,14 @@ func (f *filterFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.newer, "newer", 0, "only those buried less long ago than `DURATION`")
 	flags.BoolVar(&f.foreign, "foreign", false, "only entries that are no dead letters")
 	_ = cmd.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions(allReasons, cobra.ShellCompDirectiveNoFileComp))
-	cmd.PreRunE = func(*cobra.Command, []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if _, known := reasons[f.reason]; f.reason != "" && !known {
 			return usage("--reason %q: give one of %s", f.reason, strings.Join(allReasons, ", "))
+		}
+		for name, age := range map[string]time.Duration{"older": f.older, "newer": f.newer} {
+			if cmd.Flags().Changed(name) && age <= 0 {
+				return usage("--%s %s: give more than 0, or leave it out", name, age)
+			}
 		}
 		return nil
 	}
@@ -139,7 +144,7 @@ func (s *session) listLetters(ctx context.Context, letters *deadletter.Queue, fi
 			s.say("the first %d; --limit 0 shows all", limit)
 			break
 		}
-		cells := []string{r.ID, instant(r.At), r.Reason, number(r.Attempts), cell(or(r.Handler)), cell(or(r.Source)), cell(r.Error)}
+		cells := []string{r.ID, instant(r.At), cell(r.Reason), number(r.Attempts), cell(or(r.Handler)), cell(or(r.Source)), cell(r.Error)}
 		if r.Foreign {
 			cells = []string{r.ID, "-", "no dead letter", "-", "-", "-", cell(string(r.Body))}
 		}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -77,7 +76,13 @@ bytes, with new ids. It is no move: what is imported twice stands there twice.`,
 			bar := s.progress("lines read", 0)
 			n, err := letters.Import(ctx, &lines{in, bar, 0})
 			bar.end()
-			fmt.Fprintf(s.stdout, "%s imported to %s\n", plural(n, "record", "records"), letters.Key())
+			if s.json {
+				if printed := s.print(map[string]any{"key": letters.Key(), "imported": n}); err == nil {
+					err = printed
+				}
+			} else {
+				s.tell("%s imported to %s", plural(n, "record", "records"), letters.Key())
+			}
 			if err != nil && !ofServer(err) {
 				return failedError{err} // a line that is none
 			}

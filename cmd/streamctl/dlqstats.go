@@ -46,14 +46,14 @@ func statsJSON(key string, stats deadletter.Stats) letterStats {
 }
 
 func (s *session) showStats(key string, stats deadletter.Stats) error {
-	fmt.Fprintf(s.stdout, "%s: %s, %d bytes", key, plural(stats.Total, "record", "records"), stats.Bytes)
+	text := fmt.Sprintf("%s: %s, %d bytes", key, plural(stats.Total, "record", "records"), stats.Bytes)
 	if stats.Foreign > 0 {
-		fmt.Fprintf(s.stdout, "; %d no dead letters", stats.Foreign)
+		text += fmt.Sprintf("; %d no dead letters", stats.Foreign)
 	}
 	if !stats.Oldest.IsZero() {
-		fmt.Fprintf(s.stdout, "; buried from %s to %s", instant(stats.Oldest), instant(stats.Newest))
+		text += fmt.Sprintf("; buried from %s to %s", instant(stats.Oldest), instant(stats.Newest))
 	}
-	fmt.Fprintln(s.stdout)
+	s.tell("%s", text)
 	for _, part := range []struct {
 		title  string
 		counts map[string]int

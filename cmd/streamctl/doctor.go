@@ -101,8 +101,8 @@ func (e *examination) report() error {
 			}
 			continue
 		}
-		fmt.Fprintf(e.stdout, "%s  %s: %s [%s]\n", f.Severity, cell(f.Subject), f.Text, f.Check)
-		fmt.Fprintf(e.stdout, "         %s\n", f.Fix)
+		e.tell("%s  %s: %s [%s]", f.Severity, cell(f.Subject), f.Text, f.Check)
+		e.tell("         %s", f.Fix)
 	}
 	if !e.json && problems == 0 {
 		fmt.Fprintf(e.stdout, "no problem: %s, %s, %s\n", plural(len(e.survey.Streams), "stream", "streams"),

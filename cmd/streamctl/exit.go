@@ -33,9 +33,9 @@ func (s *session) ended(ctx context.Context, cmd *cobra.Command, err error) int 
 	if code == exitInterrupted {
 		text = "interrupted"
 	}
-	fmt.Fprintf(s.stderr, "streamctl: %s\n", text)
+	s.say("streamctl: %s", text)
 	if code == exitUsage {
-		fmt.Fprintf(s.stderr, "streamctl: see %s --help\n", cmd.CommandPath())
+		s.say("streamctl: see %s --help", cmd.CommandPath())
 	}
 	return code
 }

@@ -214,6 +214,6 @@ func (s *session) published(to broker.Destination, n int, out broker.Outgoing) e
 	if id != "" {
 		text += ": " + id
 	}
-	fmt.Fprintln(s.stdout, text)
+	s.tell("%s", text)
 	return nil
 }

@@ -140,7 +140,7 @@ func (s *session) seek(ctx context.Context, stream, name string, id *entryID) er
 	if s.json {
 		return s.print(plan)
 	}
-	fmt.Fprintf(s.stdout, "group %s of %s goes on behind %s\n", name, stream, plan.To)
+	s.tell("group %s of %s goes on behind %s", name, stream, plan.To)
 	return nil
 }
 

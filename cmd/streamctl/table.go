@@ -94,7 +94,12 @@ func (l *listing) end(nothing string) error {
 	}
 }
 
+// tell is what a command says of its work, in the place of rows.
+func (s *session) tell(format string, args ...any) {
+	fmt.Fprintln(s.stdout, harmless(fmt.Sprintf(format, args...)))
+}
+
 // say tells a person something beside the output.
 func (s *session) say(format string, args ...any) {
-	fmt.Fprintf(s.stderr, format+"\n", args...)
+	fmt.Fprintln(s.stderr, harmless(fmt.Sprintf(format, args...)))
 }

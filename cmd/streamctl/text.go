@@ -72,6 +72,21 @@ func printable(text, besides string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(besides, r) }) < 0
 }
 
+// harmless is what is told a person, names and errors of the server among it, without what a terminal might obey.
+func harmless(text string) string {
+	if printable(text, "\n\t") {
+		return text
+	}
+	var out strings.Builder
+	for _, line := range strings.SplitAfter(text, "\n") {
+		if quoted := strconv.Quote(strings.TrimSuffix(line, "\n")); !printable(line, "\n\t") {
+			line = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) + line[len(strings.TrimSuffix(line, "\n")):]
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
 // bytesJSON is a text as JSON: a string, or {"base64": …} where it is not UTF-8.
 type bytesJSON []byte
 
