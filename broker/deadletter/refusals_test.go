@@ -116,8 +116,10 @@ func TestWithoutARightNothingIsBegunBetweenSlots(t *testing.T) {
 	at := &site{client: client, cluster: true, connect: func(o ...redisbroker.Option) broker.Broker { return redisbroker.Cluster(s.URL(), o...) }}
 	both(t, at, func(t *testing.T, kind structure) {
 		at.bury(t, kind, "source", "dead", "a", "b", "c")
-		rights := map[string]string{"get": "{dead}:replay", "set": "{dead}:replay", "xdel": "dead", "xadd": "source",
-			"sadd": "{source}:replayed:dead", "srem": "{source}:replayed:dead", "pexpire": "{source}:replayed:dead"}
+		rights := map[string]string{
+			"get": "{dead}:replay", "set": "{dead}:replay", "xdel": "dead", "xadd": "source",
+			"sadd": "{source}:replayed:dead", "srem": "{source}:replayed:dead", "pexpire": "{source}:replayed:dead",
+		}
 		if kind == list {
 			rights = map[string]string{"get": "{dead}:replay", "set": "{dead}:replay", "lset": "dead", "lrem": "dead", "lpos": "dead", "lpush": "source"}
 		}
