@@ -214,7 +214,7 @@ func TestMovingWhatIsDelayedWithoutARightBeginsNothing(t *testing.T) {
 				o := operator(t, restrictedTo(t, server, []string{"+@all", "~*", "-" + right}))
 				n, err := o.MoveDelayed(t.Context(), "z", to, [][]byte{delayed(t, o, "z")[0].Member})
 				if n != 0 || err == nil || !strings.Contains(strings.ToLower(err.Error()), right) {
-					t.Errorf("%s without %s: %d, %v", to, right, n, err)
+					t.Fatalf("%s without %s: %d, %v", to, right, n, err)
 				}
 				if left := client.Exists(t.Context(), "z", to.Key()).Val(); left != 1 {
 					t.Fatalf("%s without %s: %d keys", to, right, left)
