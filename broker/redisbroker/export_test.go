@@ -27,3 +27,10 @@ func Trim(ctx context.Context, sub broker.Subscription, between func()) error {
 	}
 	return errors.Join(err, t.trim(ctx, unneeded), t.trimLetters(ctx))
 }
+
+// MoveDue is one round of the mover.
+func MoveDue(ctx context.Context, sub broker.Subscription) error {
+	s, _ := sub.(*subscription)
+	_, err := s.mover.move(ctx)
+	return err
+}

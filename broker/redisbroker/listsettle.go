@@ -169,12 +169,16 @@ func (l *reliableList) delayTTL() int64 {
 	return milliseconds(l.source.DelayTTL)
 }
 
-// send runs the calls in one pipeline, and once more those that met a server without its scripts, and gives each
-// settlement its result.
+// send runs the calls in one pipeline, and again those that met a server without its scripts, and gives each settlement its
+// result.
 func (l *reliableList) send(ctx context.Context, calls []*listCall) {
 	l.pipeline(ctx, calls)
-	again := slices.DeleteFunc(slices.Clone(calls), func(c *listCall) bool { return !isNoScript(c.command.Err()) })
-	if len(again) > 0 && loadScripts(ctx, l.client) == nil {
+	again := calls
+	for range loads {
+		again = slices.DeleteFunc(slices.Clone(again), func(c *listCall) bool { return !isNoScript(c.command.Err()) })
+		if len(again) == 0 || loadScripts(ctx, l.client) != nil {
+			break
+		}
 		l.pipeline(ctx, again)
 	}
 	for _, c := range calls {

@@ -185,3 +185,69 @@ func TestThePermissionsOfAClusterAreEnough(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A right that is taken away while a worker runs doubles nothing: what could not be finished is not begun.
+func TestARightThatIsTakenAwayDoublesNothing(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		t.Parallel()
+		server = server.Own(t)
+		client, ctx := server.Client(), t.Context()
+		f := &fixture{t: t, client: client, hand: map[string]int64{}, count: map[string]int{}}
+		sub, err := subscribe(t, restricted(t, server), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.sub = sub
+		for range 3 {
+			f.add("_payload", "b")
+		}
+		var all []*broker.Delivery
+		for len(all) < 3 {
+			all = append(all, f.read(3)...)
+		}
+		may := func(rule string) {
+			if err := client.Do(ctx, "ACL", "SETUSER", "worker", rule).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		may("-xack")
+		for _, action := range []broker.Action{broker.Copy, broker.Delay, broker.Bury} {
+			for range 2 {
+				var batch []*broker.Settlement
+				for _, d := range all {
+					batch = append(batch, &broker.Settlement{Delivery: d, Action: action, Delay: time.Hour, Target: "dlq", Burial: &broker.Burial{}})
+				}
+				f.sub.Settle(ctx, batch)
+				for _, st := range batch {
+					if st.Err == nil || !strings.Contains(st.Err.Error(), "xack") {
+						t.Errorf("%s: %s, %v", action, st.Result, st.Err)
+					}
+				}
+			}
+		}
+		if n := client.Exists(ctx, "z", "dlq").Val(); n != 0 || len(f.entries("s")) != 3 || len(f.pending()) != 3 {
+			t.Errorf("%d keys were written, stream %v, pending %v", n, f.entries("s"), f.pending())
+		}
+		may("+xack")
+		for _, d := range all {
+			if got := f.settle(broker.Settlement{Delivery: d, Action: broker.Delay}); got != broker.Done {
+				t.Errorf("delayed: %s", got)
+			}
+		}
+		may("-zrem")
+		for range 2 {
+			f.eventually("moving is refused", func() bool { // once they are due by the server's clock
+				err := redisbroker.MoveDue(ctx, f.sub)
+				return err != nil && strings.Contains(err.Error(), "zrem")
+			})
+		}
+		if n := len(f.entries("s")); n != 3 {
+			t.Errorf("%d entries, want the 3 that were there: the delayed ones stay in their set", n)
+		}
+		may("+zrem")
+		f.eventually("they are moved", func() bool {
+			_ = redisbroker.MoveDue(ctx, f.sub)
+			return len(f.entries("s")) == 6 && client.ZCard(ctx, "z").Val() == 0
+		})
+	})
+}

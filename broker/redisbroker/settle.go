@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -208,19 +209,15 @@ func (s *subscription) send(ctx context.Context, calls []*call) {
 	}
 }
 
-// pipelineScripts runs the calls in one pipeline, and once more those that met a server without its scripts.
+// pipelineScripts runs the calls in one pipeline, and again those that met a server without its scripts.
 func (s *subscription) pipelineScripts(ctx context.Context, calls []*call) {
 	s.pipeline(ctx, calls)
-	var again []*call
-	for _, c := range calls {
-		if isNoScript(c.command.Err()) {
-			again = append(again, c)
+	for range loads {
+		calls = slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return !isNoScript(c.command.Err()) })
+		if len(calls) == 0 || loadScripts(ctx, s.client) != nil {
+			return
 		}
-	}
-	if len(again) > 0 {
-		if err := loadScripts(ctx, s.client); err == nil {
-			s.pipeline(ctx, again)
-		}
+		s.pipeline(ctx, calls)
 	}
 }
 

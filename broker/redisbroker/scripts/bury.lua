@@ -2,6 +2,8 @@
 -- letter.
 -- ARGV[3]: the name of the time's field; ARGV[4]: how many of its newest records the dead letter keeps, 0 for any number;
 -- ARGV[5..]: as copy. The last element of the reply is the number of records that were removed.
+local refused = unacknowledged()
+if refused then return refused end
 local n, i = 0, 5
 while i <= #ARGV do n, i = n + 1, i + 3 + tonumber(ARGV[i + 2]) end
 foresee(ARGV[5], n)

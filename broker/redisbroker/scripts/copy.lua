@@ -1,5 +1,7 @@
 -- Appends messages again and acknowledges their entries.
 -- ARGV[3..]: for each entry id, count, n, then the n names and values of the copy.
+local refused = unacknowledged()
+if refused then return refused end
 local n, i = 0, 3
 while i <= #ARGV do n, i = n + 1, i + 3 + tonumber(ARGV[i + 2]) end
 foresee(ARGV[3], n)

@@ -11,10 +11,17 @@ local function foresee(from, n)
 end
 
 -- settle notes that what becomes of the entry is written, and acknowledge acknowledges all such in the end: nothing that can
--- fail stands between.
+-- fail stands between. unacknowledged returns an error where that would be refused.
 local function settle(id)
   counts[id], settled[#settled + 1] = false, id
   return 'done'
+end
+local function unacknowledged()
+  -- A user who may not acknowledge is refused before anything is written, which would be written again. The embedded server
+  -- refuses nothing.
+  if redis.acl_check_cmd and not redis.acl_check_cmd('XACK', stream, group, '0-0') then
+    return redis.error_reply('NOPERM the user may not run xack on "' .. stream .. '"')
+  end
 end
 local function acknowledge()
   if #settled > 0 then redis.call('XACK', stream, group, unpack(settled)) end

@@ -6,6 +6,11 @@ while i <= #ARGV do
   at[#at + 1], members[#members + 1] = i, ARGV[i]
   i = i + 3 + tonumber(ARGV[i + 2])
 end
+-- A user who may not remove or put off is refused before anything is written, which would be written again. The embedded server
+-- refuses nothing.
+if redis.acl_check_cmd and not (redis.acl_check_cmd('ZREM', KEYS[1], '') and redis.acl_check_cmd('ZADD', KEYS[1], '0', '')) then
+  return redis.error_reply('NOPERM the user may not run zrem and zadd on "' .. KEYS[1] .. '"')
+end
 local scores = redis.call('ZMSCORE', KEYS[1], unpack(members))
 
 -- putOff tells what became of a member that is not for this process to move.

@@ -2,6 +2,8 @@
 -- ARGV[3]: the name of the field that holds the message's id; ARGV[4..]: for each entry id, count, number of names to
 -- leave out, the names, number of fields to set (names and values counted apart), names and values.
 -- 'wide' is an entry of more fields than one call can append.
+local refused = unacknowledged()
+if refused then return refused end
 local result, i = {}, 4
 while i <= #ARGV do
   local id, count = ARGV[i], ARGV[i + 1]
