@@ -31,6 +31,6 @@ func Trim(ctx context.Context, sub broker.Subscription, between func()) error {
 // MoveDue is one round of the mover.
 func MoveDue(ctx context.Context, sub broker.Subscription) error {
 	s, _ := sub.(*subscription)
-	_, err := s.mover.move(ctx)
+	_, _, err := s.mover.move(ctx, false)
 	return err
 }

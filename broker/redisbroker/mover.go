@@ -34,9 +34,7 @@ type mover struct {
 	// moveMembers moves members that were due. One that is not there any more is no error.
 	moveMembers func(ctx context.Context, members []string) error
 	pulse       broker.Pulse
-	// more: the last batch was full, so that more is due. It belongs to run.
-	more bool
-	wake chan time.Time
+	wake        chan time.Time
 }
 
 func newMover(client redis.UniversalClient, config broker.Config, set string, moveMembers func(context.Context, []string) error) *mover {
@@ -69,8 +67,12 @@ func (m *mover) expect(d time.Duration) {
 // run moves until ctx ends.
 func (m *mover) run(ctx context.Context) {
 	pause := time.Duration(0)
+	// The last batch was full, so that more is due.
+	more := false
 	for ctx.Err() == nil {
-		wait, err := m.move(ctx)
+		var wait time.Duration
+		var err error
+		wait, more, err = m.move(ctx, more)
 		if err != nil {
 			err = fmt.Errorf("moving what is due in %q: %w", m.set, err)
 		}
@@ -117,26 +119,24 @@ func (m *mover) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
 	}
 }
 
-// move moves one batch, and returns how long to wait before the next.
-func (m *mover) move(ctx context.Context) (time.Duration, error) {
-	if !m.more {
+// move moves one batch, and returns how long to wait before the next, and whether more is due for certain.
+func (m *mover) move(ctx context.Context, more bool) (time.Duration, bool, error) {
+	if !more {
 		// On a set that is empty this is all that a mover costs.
 		n, err := m.client.ZRange(ctx, m.set, 0, 0).Result()
 		if err != nil || len(n) == 0 {
-			return moveSleep, err
+			return moveSleep, false, err
 		}
 	}
-	m.more = false
 	reply, err := run(ctx, m.client, append(dueScript.args(2, m.set), dueEntries, dueBytes))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	parts, _ := reply.([]any)
 	if len(parts) == 0 {
-		return 0, errReply
+		return 0, false, errReply
 	}
 	next, _ := parts[0].(int64)
-	m.more = next == 0
 	members := make([]string, 0, len(parts)-1)
 	for _, part := range parts[1:] {
 		text, _ := part.(string)
@@ -144,11 +144,11 @@ func (m *mover) move(ctx context.Context) (time.Duration, error) {
 	}
 	if len(members) > 0 {
 		if err := m.moveMembers(ctx, members); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
 	if next < 0 {
-		return moveSleep, nil
+		return moveSleep, false, nil
 	}
-	return min(time.Duration(next)*time.Millisecond, moveSleep), nil
+	return min(time.Duration(next)*time.Millisecond, moveSleep), next == 0, nil
 }
