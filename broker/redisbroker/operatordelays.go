@@ -142,8 +142,8 @@ func DeferredSet(key string) string { return deferredSet(key) }
 // MoveDelayed moves members of the delay set to the stream or list now, due or not, and returns how many. It is the step
 // that subscriptions take when they are due: a member that is not in the set any more is left out, and none is moved
 // twice, whoever else moves meanwhile. A member that cannot be taken apart, or that a later version of the library wrote,
-// stays. A user who may not do all of it moves nothing. On a cluster where set and target are in different slots, each is made due, written and removed: a crash in
-// between leaves a message twice and loses none.
+// stays. A user who may not do all of it moves nothing. On a cluster where set and target are in different slots, each is
+// made due, written and removed: a crash in between leaves a message twice and loses none.
 func (o *Operator) MoveDelayed(ctx context.Context, set string, to broker.Destination, members [][]byte) (moved int, err error) {
 	config := broker.Config{
 		Source: broker.Source{Structure: to.Structure(), Key: to.Key()},

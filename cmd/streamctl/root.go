@@ -47,7 +47,7 @@ asked; 3 the server could not be reached or refused; 130 interrupted.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		Args:              noCommand,
-		PersistentPreRunE: func(cmd *cobra.Command, args []string) error { return refuseEmpty(cmd, args) },
+		PersistentPreRunE: refuseEmpty,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(s.stdin)

@@ -4,11 +4,8 @@
 -- ARGV[5..]: as copy. The last element of the reply is the number of records that were removed.
 local refused = unacknowledged()
 if refused then return refused end
-local n, i = 0, 5
-while i <= #ARGV do n, i = n + 1, i + 3 + tonumber(ARGV[i + 2]) end
-foresee(ARGV[5], n)
-local result = {}
-i = 5
+foresee(ARGV[5], entries(5))
+local result, i = {}, 5
 while i <= #ARGV do
   local id, count, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local status = fence(id, count)

@@ -2,11 +2,8 @@
 -- ARGV[3..]: for each entry id, count, n, then the n names and values of the copy.
 local refused = unacknowledged()
 if refused then return refused end
-local n, i = 0, 3
-while i <= #ARGV do n, i = n + 1, i + 3 + tonumber(ARGV[i + 2]) end
-foresee(ARGV[3], n)
-local result = {}
-i = 3
+foresee(ARGV[3], entries(3))
+local result, i = {}, 3
 while i <= #ARGV do
   local id, count, n = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local status = fence(id, count)

@@ -4,6 +4,13 @@ local stream, group, me = KEYS[1], ARGV[1], ARGV[2]
 -- The counts of those of our entries that foresee saw; false where this call has settled one. settled are their ids.
 local counts, settled = {}, {}
 
+-- entries counts those that stand in ARGV from i on: each with its id, count, n, and n names and values.
+local function entries(i)
+  local n = 0
+  while i <= #ARGV do n, i = n + 1, i + 3 + tonumber(ARGV[i + 2]) end
+  return n
+end
+
 -- foresee looks at about n entries together, from an id on, which is cheaper than one by one. fence asks for what it misses.
 local function foresee(from, n)
   if n < 2 then return end
